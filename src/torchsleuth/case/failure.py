@@ -1,0 +1,186 @@
+"""What a failure is, and what makes two failures the same bug.
+
+This file uses the standard library alone: it is imported inside watched programs, inside judges, and by the verifier's
+runner, where torchsleuth itself must not be importable.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import traceback
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import Enum
+from types import TracebackType
+from typing import Any
+
+
+class Kind(str, Enum):
+    COMPILE_ERROR = "compile-error"
+    RUNTIME_ERROR = "runtime-error"
+    ACCURACY = "accuracy"
+    CRASH = "crash"
+    HANG = "hang"
+    OUT_OF_MEMORY = "out-of-memory"
+    DYNAMO_ERROR = "dynamo-error"
+
+
+class Phase(str, Enum):
+    COMPILE_FORWARD = "compile-forward"
+    COMPILE_BACKWARD = "compile-backward"
+    RUN_FORWARD = "run-forward"
+    RUN_BACKWARD = "run-backward"
+
+    @property
+    def backward(self) -> bool:
+        return self in (Phase.COMPILE_BACKWARD, Phase.RUN_BACKWARD)
+
+    @property
+    def compiling(self) -> bool:
+        return self in (Phase.COMPILE_FORWARD, Phase.COMPILE_BACKWARD)
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Exception type (or signal, or "hang"), message with what varies taken out, innermost torch frames."""
+
+    error: str
+    message: str = ""
+    frames: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        place = f" @ {self.frames[-1]}" if self.frames else ""
+        return f"{self.error}: {self.message}{place}" if self.message else f"{self.error}{place}"
+
+    def same_as(self, other: Fingerprint) -> bool:
+        """Type and message decide; the place decides only where the message says nothing."""
+        if self.error != other.error:
+            return False
+        if self.message or other.message:
+            return self.message == other.message
+        return self.frames[-1:] == other.frames[-1:]
+
+
+@dataclass(frozen=True)
+class Failure:
+    kind: Kind
+    phase: Phase
+    fingerprint: Fingerprint
+    text: str = ""  # the traceback or other evidence, for people
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "kind": self.kind.value, "phase": self.phase.value}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Failure:
+        mark = data["fingerprint"]
+        return Failure(
+            Kind(data["kind"]),
+            Phase(data["phase"]),
+            Fingerprint(str(mark["error"]), str(mark["message"]), tuple(str(f) for f in mark["frames"])),
+            str(data.get("text", "")),
+        )
+
+
+# Wrappers that say only "the backend failed": what they wrap is the error.
+_WRAPPERS = {"BackendCompilerFailed", "InductorError", "LoweringException", "SubprocException", "TorchRuntimeError"}
+_OUT_OF_MEMORY = re.compile(r"can't allocate memory|out of memory|Cannot allocate memory|MemoryError|bad_alloc", re.I)
+_MOST_MESSAGE = 400
+
+
+def of_exception(error: BaseException, phase: Phase, *, dynamo: bool = False) -> Failure:
+    """The Failure that `error` is, seen where it leaves the compiler or the compiled code."""
+    mark = fingerprint_of(error)
+    if is_out_of_memory(error):
+        kind = Kind.OUT_OF_MEMORY
+    elif dynamo:
+        kind = Kind.DYNAMO_ERROR
+    else:
+        kind = Kind.COMPILE_ERROR if phase.compiling else Kind.RUNTIME_ERROR
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return Failure(kind, phase, mark, text[-20_000:])
+
+
+def of_signal(number: int, phase: Phase) -> Failure:
+    return Failure(Kind.CRASH, phase, Fingerprint(signal_name(number)))
+
+
+def of_hang(phase: Phase) -> Failure:
+    return Failure(Kind.HANG, phase, Fingerprint("hang"))
+
+
+def of_memory_limit(phase: Phase) -> Failure:
+    return Failure(Kind.OUT_OF_MEMORY, phase, Fingerprint("memory limit"))
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    return any(
+        isinstance(e, MemoryError) or type(e).__name__ == "OutOfMemoryError" or bool(_OUT_OF_MEMORY.search(str(e)))
+        for e in _chain(error)
+    )
+
+
+def fingerprint_of(error: BaseException) -> Fingerprint:
+    root = _root(error)
+    # A class of the user's lives in another module once its source is carried into a repro: its bare name counts.
+    kind = type(root)
+    name = f"{kind.__module__}.{kind.__qualname__}" if kind.__module__.startswith("torch") else kind.__qualname__
+    frames = tuple(_torch_frames(root.__traceback__ or error.__traceback__))
+    return Fingerprint(name, normalise(str(root)), frames[-3:])
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error, and what it wraps, outermost first."""
+    seen: set[int] = set()
+    now: BaseException | None = error
+    while now is not None and id(now) not in seen:
+        yield now
+        seen.add(id(now))
+        inner = getattr(now, "inner_exception", None)
+        now = inner if isinstance(inner, BaseException) else now.__cause__
+
+
+def _root(error: BaseException) -> BaseException:
+    root = error
+    for link in _chain(error):
+        root = link
+        if type(link).__name__ not in _WRAPPERS:
+            break
+    return root
+
+
+def _torch_frames(trace: TracebackType | None) -> Iterator[str]:
+    for frame, _ in traceback.walk_tb(trace):
+        code = frame.f_code
+        found = re.search(r"(?:^|[/\\])torch[/\\](.*)$", code.co_filename)
+        if found:
+            yield f"{found.group(1)}:{code.co_name}"
+
+
+def normalise(message: str) -> str:
+    """The message with all that differs between two sightings of one bug taken out."""
+    compiler = re.search(r"^.*?\berror: (.*)$", message, re.M)
+    if "C++ compile error" in message and compiler:
+        return "C++ compile error: " + _plain(compiler.group(1))
+    lines = [line.strip() for line in message.strip().splitlines()]
+    kept = lines[:1] + [line for line in lines[1:] if line.startswith("target: ")]
+    return _plain(" | ".join(kept))
+
+
+def _plain(text: str) -> str:
+    text = re.sub(r"0x[0-9a-fA-F]+", "ADDR", text)
+    text = re.sub(r"(?:/[\w.+-]+){2,}", "PATH", text)
+    text = re.sub(r"\b(?:buf|arg|primals|tangents|op|tmp|getitem|[su])_?\d+(?:_\d+)*\b", "NAME", text)
+    text = re.sub(r"(?<=[A-Za-z])_\d+\b", "_N", text)
+    text = re.sub(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", "N", text)
+    text = re.sub(r"\[[N, ]*\]|\([N, ]*N[N, ]*\)|torch\.Size\(\[[N, ]*\]\)", "SIZES", text)
+    return re.sub(r"\s+", " ", text).strip()[:_MOST_MESSAGE]

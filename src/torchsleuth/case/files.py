@@ -1,0 +1,51 @@
+"""The one place that writes files: whole or not at all, and a clear word when the disk will not take them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torchsleuth.errors import OutputUnwritable
+
+
+def write_text(path: Path, text: str) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, data: Any) -> None:
+    write_text(path, json.dumps(data, indent=1, ensure_ascii=False, default=str) + "\n")
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path that takes the place of `path` when the block ends well."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(handle)
+    except OSError as error:
+        raise unwritable(path.parent, error) from None
+    temporary = Path(name)
+    try:
+        yield temporary
+        mode = os.umask(0)
+        os.umask(mode)
+        temporary.chmod(0o666 & ~mode)
+        temporary.replace(path)
+    except OSError as error:
+        raise unwritable(path, error) from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def unwritable(path: Path, error: OSError) -> OutputUnwritable:
+    return OutputUnwritable(
+        f"Cannot write {path}: {error.strerror or error}. Free some space there, or choose another folder with --out DIR."
+    )

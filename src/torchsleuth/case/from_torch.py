@@ -1,0 +1,189 @@
+"""FX graphs as Dynamo and AOTAutograd leave them, into plain data.
+
+Runs inside the user's program, so it reads and never changes: no node, tensor or module is touched, and nothing is
+kept of what it was given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from torchsleuth import torch_api
+from torchsleuth.case.ir import Arg, Graph, Made, Name, Node, Op, Ref, Source, Unknown, Value
+
+# Meta that changes how a node compiles: checkpoint's tags, partitioner hints, stream and region annotations.
+_TAGS = (
+    "recompute",
+    "ac_graph_id",
+    "has_backward_hook",
+    "partitioner_tag",
+    "from_node_seed",
+    "custom",
+    "quantization_tag",
+)
+_STACK_LINE = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
+
+
+class Tensors:
+    """Collects tensors of a graph's attributes; equal objects get one index."""
+
+    def __init__(self) -> None:
+        self.kept: list[torch.Tensor] = []
+        self._index: dict[int, int] = {}
+
+    def index(self, tensor: torch.Tensor) -> int:
+        if id(tensor) not in self._index:
+            self._index[id(tensor)] = len(self.kept)
+            self.kept.append(tensor)
+        return self._index[id(tensor)]
+
+
+def graph_of(module: torch.fx.GraphModule, tensors: Tensors) -> Graph:
+    nodes = tuple(_node(n) for n in module.graph.nodes)
+    bodies: dict[str, Graph] = {}
+    kept: dict[str, int] = {}
+    modules: dict[str, str] = {}
+    unknown: dict[str, str] = {}
+    for node in module.graph.nodes:
+        if node.op not in ("get_attr", "call_module"):
+            continue
+        path = str(node.target)
+        if path in bodies or path in kept or path in modules or path in unknown:
+            continue
+        value = _attribute(module, path)
+        if isinstance(value, torch.fx.GraphModule):
+            bodies[path] = graph_of(value, tensors)
+        elif isinstance(value, torch.Tensor):
+            kept[path] = tensors.index(value)
+        elif isinstance(value, torch.nn.Module) and type(value).__module__.startswith("torch.nn."):
+            modules[path] = f"torch.nn.{type(value).__name__}({value.extra_repr()})"
+            for name, part in [*value.named_parameters(), *value.named_buffers()]:
+                kept[f"{path}.{name}"] = tensors.index(part)
+        else:
+            unknown[path] = type(value).__module__ + "." + type(value).__qualname__
+    return Graph(nodes, bodies, kept, modules, unknown)
+
+
+def _attribute(module: torch.nn.Module, path: str) -> Any:
+    value: Any = module
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _node(node: torch.fx.Node) -> Node:
+    target = node.target
+    if node.op == "call_function":
+        name = (
+            torch_api.qualified_name(target) or f"unknown_function.{getattr(target, '__name__', type(target).__name__)}"
+        )
+    else:
+        name = str(target)
+    return Node(
+        node.name,
+        Op(node.op),
+        name,
+        tuple(argument(a) for a in node.args),
+        {k: argument(v) for k, v in node.kwargs.items()},
+        value_of(node),
+        source_of(node),
+        {k: argument(_plain(node.meta[k])) for k in _TAGS if node.meta.get(k) is not None},
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Enums of tags (checkpoint's policy) by value: text holds numbers, not classes."""
+    return value.value if hasattr(type(value), "__members__") else value
+
+
+def argument(value: Any) -> Arg:
+    if value is None or value is Ellipsis or type(value) in (bool, int, float, complex, str):
+        return value
+    if isinstance(value, torch.fx.Node):
+        return Ref(value.name)
+    if isinstance(value, torch.Size):
+        return Made("torch.Size", ([argument(v) for v in value],))
+    if isinstance(value, slice):
+        return slice(argument(value.start), argument(value.stop), argument(value.step))
+    if isinstance(value, tuple):
+        if hasattr(value, "_fields"):
+            return Unknown(f"namedtuple {type(value).__name__}")
+        return tuple(argument(v) for v in value)
+    if isinstance(value, list):
+        return [argument(v) for v in value]
+    if isinstance(value, Mapping):
+        return {argument(k): argument(v) for k, v in value.items()}
+    if isinstance(value, range):
+        return Made("range", (value.start, value.stop, value.step))
+    return _object(value)
+
+
+def _object(value: Any) -> Arg:
+    if isinstance(value, (torch.dtype, torch.layout)):
+        return Name(str(value))
+    if isinstance(value, torch.memory_format):
+        return Name(str(value))
+    if isinstance(value, torch.device):
+        return Made("torch.device", (value.type,) if value.index is None else (value.type, value.index))
+    if torch_api.is_symbolic(value):
+        known = torch_api.expression_of(value)
+        return Unknown(f"symbol {known}") if isinstance(known, str) else known
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        return argument(value.item())
+    if hasattr(type(value), "__members__") and type(value).__module__.startswith("torch"):
+        return Name(f"{type(value).__module__}.{type(value).__qualname__}.{value.name}")
+    if callable(value):
+        name = torch_api.qualified_name(value)
+        if name:
+            return Name(name)
+    return Unknown(f"{type(value).__module__}.{type(value).__qualname__}")
+
+
+def value_of(node: torch.fx.Node) -> Value | None:
+    value = node.meta.get("val", node.meta.get("example_value"))
+    return describe(value) if isinstance(value, torch.Tensor) else None
+
+
+def describe(tensor: torch.Tensor) -> Value:
+    try:
+        strided = tensor.layout is torch.strided and not tensor.is_nested
+        stride = tuple(_size(s) for s in tensor.stride()) if strided else None
+        shape = tuple(_size(s) for s in tensor.shape)
+    except RuntimeError:  # some subclasses and nested tensors refuse to tell
+        shape, stride = (), None
+    return Value(str(tensor.dtype), shape, stride, str(tensor.device))
+
+
+def _size(value: Any) -> int | str:
+    found = torch_api.expression_of(value)
+    return found if isinstance(found, str) else int(found)
+
+
+def source_of(node: torch.fx.Node) -> Source | None:
+    trace = node.meta.get("stack_trace") or node.stack_trace
+    if not trace:
+        return None
+    lines = str(trace).splitlines()
+    for i in range(len(lines) - 1, -1, -1):
+        found = _STACK_LINE.search(lines[i])
+        if found:
+            code = lines[i + 1].strip() if i + 1 < len(lines) else ""
+            return Source(found.group(1), int(found.group(2)), found.group(3), code, _module_path(node))
+    return None
+
+
+def _module_path(node: torch.fx.Node) -> str:
+    stack = node.meta.get("nn_module_stack")
+    if not stack:
+        return ""
+    last = list(stack.values())[-1]
+    name = str(last[0] if isinstance(last, tuple) else last)
+    name = re.sub(r"^[LG]\['(\w+)'\]", r"\1", name)
+    name = re.sub(
+        r"\._modules\['(\w+)'\]", lambda m: f"[{m.group(1)}]" if m.group(1).isdigit() else f".{m.group(1)}", name
+    )
+    return name.removeprefix("self.")

@@ -1,0 +1,150 @@
+"""From a Case to a script: the choice of form, and what all forms share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from torchsleuth.case.model import Backend, Case, Tensor
+from torchsleuth.case.program import frame, values
+from torchsleuth.case.program.names import Names
+from torchsleuth.case.program.statements import CannotRender
+
+__all__ = ["CannotRender", "Form", "Rendering", "render"]
+
+DATA_FILE = "repro_data.pt"
+
+
+class Form(str, Enum):
+    COMPILE = "torch.compile"
+    BACKEND = "backend"
+    INNER = "inner"
+
+
+@dataclass(frozen=True)
+class Rendering:
+    source: str
+    form: Form
+    imports: tuple[str, ...]  # top-level modules beside the standard library
+    data: Mapping[str, Tensor] = field(default_factory=dict)  # what the data file must hold, by name
+
+
+def render(
+    case: Case,
+    form: Form = Form.COMPILE,
+    *,
+    backend: Backend | None = None,
+    data: bool = False,
+    hang_limit: float | None = None,
+) -> Rendering:
+    """The script.  `backend` puts another in the program's place; `data` reads values instead of making them."""
+    from torchsleuth.case.program import compiled, handed
+
+    _check_known(case)
+    if backend is not None:
+        case = replace(case, surroundings=replace(case.surroundings, backend=backend))
+    writer = Script(case, data)
+    if form is Form.COMPILE:
+        compiled.write(writer)
+    elif form is Form.BACKEND:
+        handed.write_backend(writer)
+    else:
+        handed.write_inner(writer)
+    return writer.finish(form, hang_limit)
+
+
+def _check_known(case: Case) -> None:
+    from torchsleuth.case.ir import Unknown, leaves
+
+    for graph in case.graph.all_graphs():
+        for path, what in graph.unknown.items():
+            raise CannotRender(f"the graph holds {path}, a {what}, which was not kept")
+        for node in graph.nodes:
+            for leaf in leaves((node.args, dict(node.kwargs))):
+                if isinstance(leaf, Unknown):
+                    raise CannotRender(f"{node.name} takes a {leaf.what}, which was not kept")
+
+
+class Script:
+    """A script being written: its parts in order, and the names and imports in use."""
+
+    def __init__(self, case: Case, data: bool) -> None:
+        self.case = case
+        self.use_data = data
+        self.names = Names(n.name for g in case.graph.all_graphs() for n in g.nodes)
+        self.imports: set[str] = set()
+        self.definitions: list[str] = []
+        self.inputs: list[str] = []
+        self.run: list[str] = []
+        self.data: dict[str, Tensor] = {}
+        self._storages: dict[int, tuple[str, str]] = {}
+        tensors = [t for t in (*case.inputs, *case.constants) if isinstance(t, Tensor)]
+        self._shared = values.shared_storages(tensors)
+        self._all_tensors = tensors
+
+    def tensor(self, tensor: Tensor, name: str, lines: list[str]) -> str:
+        """An expression for `tensor`; what it needs before it goes to `lines`."""
+        if self.use_data and not tensor.unknown:
+            self.data[name] = tensor
+            return values.loaded(tensor, name)
+        if tensor.storage not in self._shared or tensor.unknown or "zero" in tensor.flags:
+            return values.made(tensor)
+        if tensor.storage not in self._storages:
+            family = [t for t in self._all_tensors if t.storage == tensor.storage]
+            memory = self.names.fresh("memory")
+            lines.append(f"{memory} = {values.storage(family)}")
+            self._storages[tensor.storage] = (memory, family[0].dtype)
+        memory, dtype = self._storages[tensor.storage]
+        return values.view(tensor, memory, dtype)
+
+    def finish(self, form: Form, hang_limit: float | None) -> Rendering:
+        surroundings = self.case.surroundings
+        codes = frame.carried(self.case, with_backend=not surroundings.backend.registered)
+        self.imports |= frame.config_imports(surroundings)
+        environment = frame.environment(surroundings)
+        head: list[str] = []
+        if environment or "import os" in self.imports:
+            head += ["import os", *(["", *environment] if environment else []), ""] if environment else ["import os"]
+        plain = sorted(self.imports - {"import os"} | {"import torch"})
+        if hang_limit is not None:
+            head = ["import faulthandler", *head]
+            plain = [
+                *plain,
+                "",
+                f"faulthandler.dump_traceback_later({hang_limit:g}, exit=True)  # it never ends by itself",
+            ]
+        lines = [*head, *plain, ""]
+        switches = frame.switches(surroundings)
+        lines += [*switches, ""] if switches else []
+        for code in codes:
+            lines += [code.source.strip() if code.stands_alone else _import_line(code.imports), ""]
+        lines += self.definitions
+        seeded = any("rand" in line for line in (*self.inputs, *self.definitions))
+        if self.data:
+            lines += [f'data = torch.load("{DATA_FILE}", weights_only=True)']
+        if seeded:
+            lines += ["torch.manual_seed(0)"]
+        lines += [*self.inputs, *self.run]
+        imports = {"torch", *(m for c in codes for m in c.imports if m not in _standard_library())}
+        return Rendering(_tidy(lines), form, tuple(sorted(imports)), dict(self.data))
+
+
+def _standard_library() -> frozenset[str]:
+    import sys
+
+    return frozenset(sys.stdlib_module_names)
+
+
+def _import_line(modules: tuple[str, ...]) -> str:
+    return "\n".join(f"import {m}" for m in modules)
+
+
+def _tidy(lines: list[str]) -> str:
+    """One text, at most one blank line in a row, two before definitions."""
+    text: list[str] = []
+    for line in "\n".join(lines).split("\n"):
+        if not line.strip() and (not text or not text[-1].strip()):
+            continue
+        text.append(line.rstrip())
+    return "\n".join(text).strip() + "\n"

@@ -1,0 +1,173 @@
+"""Nodes of a Dynamo graph as the Python that a person would have written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from torchsleuth.case.expressions import show
+from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
+    "and_": "&", "or_": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
+    "gt": ">", "ge": ">=", "is_": "is", "is_not": "is not",
+}  # fmt: skip
+_IN_PLACE = {
+    f"i{name.rstrip('_')}": f"{sign}="
+    for name, sign in _INFIX.items()
+    if name[-2:] not in ("eq", "ne", "lt", "le", "gt", "ge")
+}
+_PREFIX = {"neg": "-", "pos": "+", "invert": "~", "not_": "not "}
+_ENTER, _EXIT = "torch.amp.autocast_mode._enter_autocast", "torch.amp.autocast_mode._exit_autocast"
+_PUBLIC = {
+    "torch._C._set_grad_enabled": "torch.set_grad_enabled",
+    "torch.ops.higher_order.cond": "torch.cond",
+    "torch.ops.higher_order.tag_activation_checkpoint": "torch.utils.checkpoint.checkpoint",
+}
+_NEEDS_IMPORT = {"torch.utils.checkpoint": "import torch.utils.checkpoint"}
+
+
+class CannotRender(Exception):
+    """This graph has no form as plain Python; another form may have."""
+
+
+@dataclass
+class Body:
+    """Statements being written, with the names in use and the imports they turn out to need."""
+
+    names: Mapping[str, str]
+    tensors: frozenset[str] = frozenset()  # nodes known to be tensors
+    lines: list[str] = field(default_factory=list)
+    indent: int = 1
+    open_autocasts: list[str] = field(default_factory=list)
+    imports: set[str] = field(default_factory=set)
+
+    def add(self, text: str) -> None:
+        self.lines.append("    " * self.indent + text)
+
+    def name(self, node: str) -> str:
+        return self.names.get(node, node)
+
+    def show(self, value: Arg) -> str:
+        return show(value, self.name)
+
+
+def write_nodes(graph: Graph, body: Body, aliases: Mapping[str, str]) -> None:
+    """The calls of `graph`; nodes in `aliases` are other words for values that exist already."""
+    users = _users(graph)
+    for node in graph.nodes:
+        if node.op is Op.PLACEHOLDER or node.name in aliases:
+            continue
+        if node.op is Op.OUTPUT:
+            if body.open_autocasts:
+                raise CannotRender("an autocast region is never left")
+            body.add(f"return {body.show(node.args[0])}")
+        elif node.target == _ENTER:
+            device, dtype, enabled, cache = (*node.args, None, None, None, None)[:4]
+            options = [repr(device)]
+            options += [f"dtype={body.show(dtype)}"] if dtype is not None else []
+            options += ["enabled=False"] if enabled is False else []
+            options += [f"cache_enabled={cache}"] if cache is not None else []
+            body.add(f"with torch.autocast({', '.join(options)}):")
+            body.open_autocasts.append(node.name)
+            body.indent += 1
+        elif node.target == _EXIT:
+            if not body.open_autocasts or node.args != (Ref(body.open_autocasts[-1]),):
+                raise CannotRender("autocast regions that overlap")
+            if body.lines[-1].rstrip().endswith(":"):
+                body.add("pass")
+            body.open_autocasts.pop()
+            body.indent -= 1
+        else:
+            _write_call(node, body, used=bool(users.get(node.name)))
+
+
+def _users(graph: Graph) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for node in graph.nodes:
+        for name in inputs_of(node):
+            counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _write_call(node: Node, body: Body, *, used: bool) -> None:
+    left = f"{body.name(node.name)} = " if used else ""
+    if node.op is Op.GET_ATTR:
+        body.add(f"{body.name(node.name)} = {attribute(node.target)}")
+        return
+    function = node.target.removeprefix("_operator.").removeprefix("operator.")
+    is_operator = node.op is Op.CALL_FUNCTION and node.target in (f"operator.{function}", f"_operator.{function}")
+    if is_operator and function == "setitem" and len(node.args) == 3:
+        target, index, value = node.args
+        body.add(f"{atom(body.show(target))}[{_index(index, body)}] = {body.show(value)}")
+        if used:
+            body.add(f"{left}None")
+        return
+    if is_operator and function in _IN_PLACE and len(node.args) == 2 and _rebinds_safely(node.args[0], body):
+        # `x += y` on a tensor binds x to the same tensor; the node's name is another word for it.
+        on = body.show(node.args[0])
+        body.add(f"{on} {_IN_PLACE[function]} {body.show(node.args[1])}")
+        if used:
+            body.add(f"{left}{on}")
+        return
+    body.add(left + call(node, body, function if is_operator else ""))
+
+
+def _rebinds_safely(value: Arg, body: Body) -> bool:
+    """A number or an attribute would be bound to something else than what later lines mean."""
+    return isinstance(value, Ref) and value.name in body.tensors and body.name(value.name).isidentifier()
+
+
+def call(node: Node, body: Body, operator: str) -> str:
+    args, kwargs = node.args, node.kwargs
+    if operator == "getitem" and len(args) == 2:
+        return f"{atom(body.show(args[0]))}[{_index(args[1], body)}]"
+    if operator in _INFIX and len(args) == 2:
+        return f"{atom(body.show(args[0]))} {_INFIX[operator]} {atom(body.show(args[1]))}"
+    if operator in _PREFIX and len(args) == 1:
+        return f"{_PREFIX[operator]}{atom(body.show(args[0]))}"
+    arguments = ", ".join([*map(body.show, args), *(f"{k}={body.show(v)}" for k, v in kwargs.items())])
+    if node.op is Op.CALL_METHOD:
+        rest = ", ".join([*map(body.show, args[1:]), *(f"{k}={body.show(v)}" for k, v in kwargs.items())])
+        return f"{atom(body.show(args[0]))}.{node.target}({rest})"
+    if node.op is Op.CALL_MODULE:
+        return f"{attribute(node.target)}({arguments})"
+    if node.target == "getattr" and len(args) == 2 and str(args[1]).isidentifier():
+        return f"{atom(body.show(args[0]))}.{args[1]}"
+    if node.target.startswith("unknown_function."):
+        raise CannotRender(f"{node.target.removeprefix('unknown_function.')} has no name to call it by")
+    target = _PUBLIC.get(node.target, node.target)
+    for prefix, line in _NEEDS_IMPORT.items():
+        if target.startswith(prefix):
+            body.imports.add(line)
+    root = target.split(".")[0]
+    if root in ("operator", "math", "_operator"):
+        body.imports.add(f"import {root}")
+    elif root != "torch" and "." in target:
+        body.imports.add(f"import {target.rpartition('.')[0]}")
+    return f"{target}({arguments})"
+
+
+def atom(text: str) -> str:
+    """`text` so that an operator binds to the whole of it."""
+    if re.fullmatch(r"[\w.]+|[\w.]+\([^()]*\)|[\w.]+\[[^\[\]]*\]", text) and not re.fullmatch(r"\d[\w.]*", text):
+        return text
+    return text if re.fullmatch(r"\d+\.?\d*", text) else f"({text})"
+
+
+def attribute(path: str) -> str:
+    return f"self.{path}"
+
+
+def _index(value: Arg, body: Body) -> str:
+    def one(part: Arg) -> str:
+        if isinstance(part, slice):
+            bounds = ["" if b is None else body.show(b) for b in (part.start, part.stop)]
+            return ":".join(bounds) + ("" if part.step is None else f":{body.show(part.step)}")
+        return body.show(part)
+
+    if isinstance(value, tuple) and value:
+        return ", ".join(map(one, value)) + ("," if len(value) == 1 else "")
+    return one(value)

@@ -1,0 +1,143 @@
+"""Inputs as expressions: made from sizes, or read from a data file beside the script."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from torchsleuth.case.model import Role, Tensor
+
+_FLOATS = {"torch.float32", "torch.float64", "torch.float16", "torch.bfloat16", "torch.complex64", "torch.complex128"}
+_BITS = {"torch.bool": 8, "torch.float32": 32, "torch.float64": 64, "torch.float16": 16, "torch.bfloat16": 16}
+
+
+def shared_storages(tensors: Sequence[Tensor]) -> set[int]:
+    counts = Counter(t.storage for t in tensors if not t.unknown and "zero" not in t.flags)
+    return {number for number, count in counts.items() if count > 1}
+
+
+def contiguous_stride(shape: tuple[int, ...]) -> tuple[int, ...]:
+    stride, step = [], 1
+    for size in reversed(shape):
+        stride.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(stride))
+
+
+def is_contiguous(tensor: Tensor) -> bool:
+    if 0 in tensor.shape:
+        return True
+    plain = contiguous_stride(tensor.shape)
+    return all(n == 1 or a == b for n, a, b in zip(tensor.shape, tensor.stride, plain, strict=True))
+
+
+def span(tensor: Tensor) -> int:
+    """Elements of memory that the tensor reaches, from the start of its storage."""
+    if 0 in tensor.shape:
+        return tensor.offset
+    return tensor.offset + 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride, strict=True))
+
+
+def made(tensor: Tensor) -> str:
+    """An expression for a tensor like this one that shares memory with nobody."""
+    if "zero" in tensor.flags:
+        return f"torch._efficientzerotensor({_sizes(tensor.shape)}{_options(tensor)})"
+    if tensor.unknown.startswith("torch.sparse_coo"):
+        return f"{_fresh(tensor, tensor.shape)}.to_sparse()"
+    if is_contiguous(tensor) or tensor.unknown:
+        text = _fresh(tensor, tensor.shape)
+    else:
+        permuted = _permutation(tensor)
+        if permuted is None:
+            text = f"{_fresh(tensor, (span(tensor),))}.as_strided({tensor.shape!r}, {tensor.stride!r}{_offset(tensor)})"
+        else:
+            shape, order = permuted
+            text = f"{_fresh(tensor, shape)}.permute({', '.join(map(str, order))})"
+    return _finished(text, tensor)
+
+
+def _permutation(tensor: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Shape and order such that a contiguous tensor of that shape, permuted so, is strided like this one."""
+    order = sorted(range(len(tensor.shape)), key=lambda d: (-tensor.stride[d], d))
+    shape = tuple(tensor.shape[d] for d in order)
+    plain = contiguous_stride(shape)
+    if any(tensor.stride[d] != plain[i] for i, d in enumerate(order)):
+        return None
+    return shape, tuple(order.index(d) for d in range(len(order)))
+
+
+def storage(tensors: Sequence[Tensor]) -> str:
+    """An expression for the memory that several tensors look into."""
+    first = tensors[0]
+    width = _BITS.get(first.dtype, 64)
+    most = max(math.ceil(span(t) * _BITS.get(t.dtype, 64) / width) for t in tensors)
+    lows = [t.low for t in tensors if t.low is not None]
+    highs = [t.high for t in tensors if t.high is not None]
+    whole = Tensor(
+        first.dtype, (most,), (1,), device=first.device, low=min(lows, default=None), high=max(highs, default=None)
+    )
+    return _fresh(whole, whole.shape)
+
+
+def view(tensor: Tensor, of: str, dtype: str) -> str:
+    cast = "" if tensor.dtype == dtype else f".view({tensor.dtype})"
+    return _finished(f"{of}{cast}.as_strided({tensor.shape!r}, {tensor.stride!r}{_offset(tensor)})", tensor)
+
+
+def _offset(tensor: Tensor) -> str:
+    return f", {tensor.offset}" if tensor.offset else ""
+
+
+def loaded(tensor: Tensor, name: str) -> str:
+    """An expression for the tensor kept under `name` in the data file."""
+    if "zero" in tensor.flags:
+        return made(tensor)
+    moved = f'data["{name}"]' if tensor.device == "cpu" else f'data["{name}"].to("{tensor.device}")'
+    return _finished(moved, tensor)
+
+
+def _finished(text: str, tensor: Tensor) -> str:
+    """With the bits that no bytes hold: conj, neg, a gradient."""
+    if "conj" in tensor.flags:
+        text = f"{text}.conj()"
+    if "neg" in tensor.flags:
+        text = f"torch._neg_view({text})"
+    if tensor.role is Role.PARAMETER:
+        return f"torch.nn.Parameter({text}{'' if tensor.requires_grad else ', requires_grad=False'})"
+    if tensor.requires_grad:
+        # A leaf that is a view of shared memory cannot ask for a gradient without leaving its base.
+        text = f"{text}.requires_grad_()" if tensor.leaf else f"{text}.requires_grad_().clone()"
+    return text
+
+
+def _fresh(tensor: Tensor, shape: tuple[int, ...]) -> str:
+    if tensor.dtype in _FLOATS:
+        return f"torch.randn({_sizes(shape)}{_options(tensor)})"
+    if tensor.dtype == "torch.bool":
+        return f"torch.randint(0, 2, {shape!r}{_options(tensor)})"
+    if tensor.dtype.startswith("torch.float") or tensor.dtype.startswith("torch.complex"):
+        source = "torch.complex64" if "complex" in tensor.dtype else "torch.float32"
+        plain = Tensor(source, shape, (), device=tensor.device)
+        return f"torch.randn({_sizes(shape)}{_options(plain)}).to({tensor.dtype})"
+    low, high = _integer_range(tensor)
+    options = _options(tensor, default="torch.int64")
+    return f"torch.randint({low}, {high + 1}, {shape!r}{options})"
+
+
+def _integer_range(tensor: Tensor) -> tuple[int, int]:
+    low = 0 if tensor.low is None else int(tensor.low)
+    high = low + 1 if tensor.high is None else int(tensor.high)
+    if high >= 2**63 - 1:
+        high = 2**63 - 2
+    return min(low, high), high
+
+
+def _options(tensor: Tensor, default: str = "torch.float32") -> str:
+    dtype = "" if tensor.dtype == default else f", dtype={tensor.dtype}"
+    device = "" if tensor.device == "cpu" else f', device="{tensor.device}"'
+    return dtype + device
+
+
+def _sizes(shape: tuple[int, ...]) -> str:
+    return ", ".join(map(str, shape)) if shape else "()"

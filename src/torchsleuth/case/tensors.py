@@ -1,0 +1,205 @@
+"""Tensors by storage: which memory each looks into, and the bytes of that memory.
+
+Aliasing, strides and offsets are kept because the storage is, once, whoever looks into it.  Of a storage only the part
+that some input reaches is kept when the whole is large: a view of a big cache costs what the view covers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from torchsleuth import torch_api
+from torchsleuth.case.files import replacing
+from torchsleuth.case.folder import TENSORS
+from torchsleuth.case.model import Role, Storage, Tensor
+
+WHOLE_UP_TO = 64 * 2**20  # a storage up to this size is kept whole: as_strided in a graph may reach all of it
+LOOK_UP_TO = 2**22  # elements; ranges of larger tensors are not looked at while the program runs
+
+
+@dataclass(frozen=True)
+class Described:
+    tensors: tuple[Tensor, ...]
+    storages: tuple[Storage, ...]
+    memory: Mapping[int, tuple[torch.UntypedStorage, int, int]]  # number -> storage, first byte, last byte
+
+
+def describe(tensors: Sequence[torch.Tensor], *, look: bool) -> Described:
+    """Descriptions of `tensors`, and the memory behind them; `look` reads value ranges."""
+    numbers: dict[tuple[str, int], int] = {}
+    found: list[Tensor] = []
+    spans: dict[int, tuple[torch.UntypedStorage, int, int]] = {}
+    for tensor in tensors:
+        odd = _oddity(tensor)
+        if odd:
+            found.append(_odd_tensor(tensor, odd, _new_number(numbers, tensor)))
+            continue
+        if torch_api.is_zero_tensor(tensor):  # it has no memory, not even an address
+            found.append(_plain_tensor(tensor, _new_number(numbers, tensor), look))
+            continue
+        storage = tensor.untyped_storage()
+        # Empty storages share the null address without sharing memory.
+        key = (str(tensor.device), storage.data_ptr() or -id(tensor))
+        number = numbers.setdefault(key, len(numbers))
+        begin, end = _extent(tensor)
+        _, low, high = spans.get(number, (storage, begin, end))
+        spans[number] = (storage, min(low, begin), max(high, end))
+        found.append(_plain_tensor(tensor, number, look))
+    spans = {n: (s, 0, s.nbytes()) if s.nbytes() <= WHOLE_UP_TO else (s, b, e) for n, (s, b, e) in spans.items()}
+    based = tuple(
+        t if t.unknown or t.storage not in spans else replace(t, offset=t.offset - spans[t.storage][1] // _width(t))
+        for t in found
+    )
+    storages = tuple(Storage(spans[n][2] - spans[n][1] if n in spans else 0) for n in range(len(numbers)))
+    return Described(based, storages, spans)
+
+
+def _new_number(numbers: dict[tuple[str, int], int], tensor: torch.Tensor) -> int:
+    return numbers.setdefault(("odd", id(tensor)), len(numbers))
+
+
+def _oddity(tensor: torch.Tensor) -> str:
+    if tensor.layout is not torch.strided:
+        return str(tensor.layout)
+    if tensor.is_nested:
+        return "nested tensor"
+    if torch_api.is_wrapper_subclass(tensor):
+        return f"{type(tensor).__module__}.{type(tensor).__qualname__}"
+    return ""
+
+
+def _odd_tensor(tensor: torch.Tensor, what: str, number: int) -> Tensor:
+    shape = tuple(int(torch_api.hint_of(s) or 0) for s in tensor.shape) if not tensor.is_nested else ()
+    stride = _contiguous(shape)
+    return Tensor(
+        str(tensor.dtype), shape, stride, 0, str(tensor.device), number, tensor.requires_grad, tensor.is_leaf,
+        role_of(tensor), unknown=what,
+    )  # fmt: skip
+
+
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    stride, step = [], 1
+    for size in reversed(shape):
+        stride.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(stride))
+
+
+def _plain_tensor(tensor: torch.Tensor, number: int, look: bool) -> Tensor:
+    flags = [
+        n
+        for n, on in (("conj", tensor.is_conj()), ("neg", tensor.is_neg()), ("zero", torch_api.is_zero_tensor(tensor)))
+        if on
+    ]
+    low, high = _range(tensor) if look else (None, None)
+    return Tensor(
+        str(tensor.dtype), tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset(), str(tensor.device), number,
+        tensor.requires_grad, tensor.is_leaf, role_of(tensor), tuple(flags), low, high,
+    )  # fmt: skip
+
+
+def role_of(tensor: torch.Tensor) -> Role:
+    return Role.PARAMETER if isinstance(tensor, torch.nn.Parameter) else Role.ARGUMENT
+
+
+def _range(tensor: torch.Tensor) -> tuple[float | None, float | None]:
+    """Smallest and largest value of an integer tensor: made inputs must stay valid indices."""
+    if tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.dtype is torch.bool:
+        return None, None
+    if (
+        tensor.numel() == 0
+        or tensor.numel() > LOOK_UP_TO
+        or tensor.device.type == "meta"
+        or torch_api.is_zero_tensor(tensor)
+    ):
+        return None, None
+    wide = tensor.detach().to("cpu", torch.int64)
+    return int(wide.min()), int(wide.max())
+
+
+def _width(tensor: Tensor) -> int:
+    return int(torch_api.resolve(tensor.dtype).itemsize)
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    width = tensor.element_size()
+    begin = tensor.storage_offset() * width
+    if tensor.numel() == 0:
+        return begin, begin
+    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return begin, begin + (last + 1) * width
+
+
+def save(described: Described, folder: Path, cap: int) -> tuple[Storage, ...]:
+    """Writes the bytes, smallest storages first, up to `cap` in all; the others keep a digest."""
+    from safetensors.torch import save_file
+
+    order = sorted(described.memory, key=lambda n: described.storages[n].nbytes)
+    kept: dict[str, torch.Tensor] = {}
+    storages = list(described.storages)
+    total = 0
+    for number in order:
+        storage, begin, end = described.memory[number]
+        nbytes = storages[number].nbytes
+        if storage.device.type == "meta":
+            continue
+        total += nbytes
+        raw = _bytes(storage, begin, end)
+        if total <= cap:
+            kept[f"storage_{number}"] = raw
+            storages[number] = replace(storages[number], kept=True)
+        else:
+            storages[number] = replace(storages[number], digest=digest(raw))
+    if kept:
+        with replacing(folder / TENSORS) as temporary:
+            save_file(kept, str(temporary))
+    return tuple(storages)
+
+
+def _bytes(storage: torch.UntypedStorage, begin: int, end: int) -> torch.Tensor:
+    view = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage, begin, (end - begin,), (1,))
+    return view.to("cpu") if storage.device.type != "cpu" else view
+
+
+def digest(raw: torch.Tensor) -> str:
+    return hashlib.blake2b(memoryview(raw.contiguous().numpy()), digest_size=16).hexdigest()
+
+
+def load(folder: Path, tensors: Sequence[Tensor], storages: Sequence[Storage]) -> list[torch.Tensor]:
+    """The tensors of a Case whose storages were kept, aliasing and strides as they were."""
+    from safetensors.torch import load_file
+
+    raw: dict[str, torch.Tensor] = load_file(str(folder / TENSORS)) if any(s.kept for s in storages) else {}
+    memory: dict[tuple[int, str], torch.UntypedStorage] = {}
+    return [_load_one(t, storages, raw, memory) for t in tensors]
+
+
+def _load_one(
+    tensor: Tensor,
+    storages: Sequence[Storage],
+    raw: Mapping[str, torch.Tensor],
+    memory: dict[tuple[int, str], torch.UntypedStorage],
+) -> torch.Tensor:
+    dtype = torch_api.resolve(tensor.dtype)
+    if "zero" in tensor.flags:
+        return torch_api.make_zero_tensor(tensor.shape, dtype, tensor.device)
+    key = (tensor.storage, tensor.device)
+    if key not in memory:
+        held: Any = raw.get(f"storage_{tensor.storage}")
+        if held is None:
+            held = torch.zeros(storages[tensor.storage].nbytes, dtype=torch.uint8)
+        memory[key] = held.to(tensor.device).untyped_storage()
+    made = torch.empty(0, dtype=dtype, device=tensor.device).set_(
+        memory[key], tensor.offset, tensor.shape, tensor.stride
+    )
+    if "conj" in tensor.flags:
+        made = torch.conj(made)
+    if "neg" in tensor.flags:
+        made = torch_api.negative_view(made)
+    return made

@@ -1,0 +1,71 @@
+"""torchsleuth run COMMAND..."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command(
+    "run",
+    context_settings={
+        "ignore_unknown_options": True,
+        "allow_interspersed_args": False,
+        "help_option_names": ["-h", "--help"],
+    },
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Output folder (default: a new one in torchsleuth-out/).",
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0),
+    default=600.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds to spend after the program ended.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=2, show_default=True, metavar="N", help="Judgements at once."
+)
+@click.option("--no-minimize", is_flag=True, help="Stop at the first verified repro.")
+@click.option("--keep-going", is_flag=True, help="Run a failing graph in eager and let the program go on.")
+@click.option("--no-rerun", is_flag=True, help="Never run the program a second time.")
+@click.option(
+    "--hang-after",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds in one stage before a hang is suspected; 0: never.",
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(
+    out: Path | None,
+    budget: float,
+    jobs: int,
+    no_minimize: bool,
+    keep_going: bool,
+    no_rerun: bool,
+    hang_after: float,
+    command: tuple[str, ...],
+) -> int:
+    """Watch a program; find what failed, where, and write a repro.py that needs only torch.
+
+    COMMAND is any command line that ends up importing torch: `python x.py`, `pytest tests/`, `torchrun ...`; a bare x.py
+    means this Python.  Options of torchsleuth come before it.
+
+    Exit status: 0 no failure, 1 a failure found and reproduced, 2 bad usage or nothing watched, 3 found but not
+    reproduced alone, 4 the program failed for another reason.
+    """
+    from torchsleuth import pipeline
+    from torchsleuth.write import terminal
+
+    settings = pipeline.Settings(out, budget, jobs, not no_minimize, keep_going, not no_rerun, hang_after)
+    with terminal.progress() as say:
+        result, folder = pipeline.run(command, settings, say)
+    terminal.summary(result, folder)
+    return result.verdict.exit_status

@@ -1,0 +1,267 @@
+"""From what was kept in the program to a verified repro: judge, choose a form, climb the ladder, write, verify."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torchsleuth.case import files, folder
+from torchsleuth.case.failure import Failure, Kind
+from torchsleuth.case.ir import operators
+from torchsleuth.case.model import Backend, Case
+from torchsleuth.case.program import Form, render
+from torchsleuth.case.program.render import DATA_FILE
+from torchsleuth.errors import SleuthError
+from torchsleuth.judge.base import Judge
+from torchsleuth.judge.bench import Bench, Tried
+from torchsleuth.judge.choose import open_judge
+from torchsleuth.judge.environment import judge_environment
+from torchsleuth.judge.outcome import Verdict
+from torchsleuth.judge.trial import deadline_for
+from torchsleuth.judge.verify import Verification, verify
+from torchsleuth.locate import named
+from torchsleuth.locate.ladder import Component, Ladder, climb
+from torchsleuth.watch.found import Found
+from torchsleuth.watch.session import Process
+from torchsleuth.write import issue, repro_text
+from torchsleuth.write.findings import Culprit, Finding, Repro
+
+Say = Callable[[str], None]
+_LONGEST_DEADLINE = 600.0
+
+
+@dataclass(frozen=True)
+class Means:
+    """How a program's Cases are judged: its Python, its environment, its path."""
+
+    python: str
+    environment: Mapping[str, str]
+    path: tuple[str, ...]
+    jobs: int
+    deadline: float
+    hang_limit: float
+
+    @staticmethod
+    def of(process: Process, environment: Mapping[str, str], seconds: float, jobs: int, hang_limit: float) -> Means:
+        path = tuple(p for p in process.hello.get("path", []) if isinstance(p, str))
+        extra = [
+            p or str(process.hello.get("cwd", ".")) for p in path if "site-packages" not in p and "/lib/python" not in p
+        ]
+        deadline = min(deadline_for(seconds), _LONGEST_DEADLINE)
+        return Means(
+            str(process.hello["executable"]), judge_environment(environment), tuple(extra), jobs, deadline, hang_limit
+        )
+
+
+class Investigation:
+    """Judges are warm processes: one a set of devices, opened when first needed, closed at the end."""
+
+    def __init__(self, means: Means, out: Path, say: Say) -> None:
+        self.means = means
+        self._out = out
+        self._say = say
+        self._scratch = Path(tempfile.mkdtemp(prefix="torchsleuth-"))
+        self._judges: dict[str, Judge] = {}
+
+    def __enter__(self) -> Investigation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for judge in self._judges.values():
+            judge.cancel()
+            judge.close()
+        self._judges.clear()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def cancel(self) -> None:
+        for judge in self._judges.values():
+            judge.cancel()
+
+    def _judge_for(self, devices: frozenset[str]) -> Judge:
+        key = "cpu" if devices <= {"cpu", "meta"} else ",".join(sorted(devices))
+        if key not in self._judges:
+            self._say("starting a judge")
+            place = self._scratch / f"judge-{len(self._judges)}"
+            place.mkdir()
+            self._judges[key] = open_judge(
+                devices, python=self.means.python, environment=self.means.environment, scratch=place,
+                path=self.means.path, jobs=self.means.jobs,
+            )  # fmt: skip
+        return self._judges[key]
+
+    def _bench(self, case: Case, deadline: float) -> Bench:
+        judge = self._judge_for(case.devices)
+        return Bench(
+            judge, self._scratch, python=self.means.python, environment=self.means.environment, deadline=deadline,
+            path=self.means.path,
+        )  # fmt: skip
+
+    # --- one failure ----------------------------------------------------------------------------------------------
+
+    def look_into(self, found: Found, name: str, *, first: bool) -> Finding:
+        began = time.monotonic()
+        home = self._out / "cases" / name
+        finding = Finding(name, found.failure, swallowed=found.swallowed)
+        if found.case is None:
+            return replace(
+                finding,
+                component=Component.DYNAMO if found.failure.kind is Kind.DYNAMO_ERROR else Component.UNKNOWN,
+                culprit=Culprit(source=named.line_named(found.failure)),
+                why_not="Dynamo failed before it had a graph, so there is no graph to run alone.",
+                seconds=time.monotonic() - began,
+            )
+        _move(found.case, home)
+        try:
+            case = replace(folder.load(home, ours=True), failure=found.failure, phase=found.failure.phase)
+            inner = _load_inner(home)
+        except SleuthError as error:
+            return replace(finding, case=home, why_not=str(error))
+        folder.save(case, home)
+        finding = replace(
+            finding,
+            case=home,
+            versions=case.versions,
+            ops_before=operators(case.graph),
+            unknown=case.surroundings.unknown,
+            culprit=_culprit(found.failure, [*([inner] if inner else []), case]),
+        )
+        finding = self._reproduce(finding, case, inner, home, found, first=first)
+        return replace(finding, seconds=time.monotonic() - began)
+
+    def _reproduce(
+        self, finding: Finding, case: Case, inner: Case | None, home: Path, found: Found, *, first: bool
+    ) -> Finding:
+        deadline = self.means.hang_limit if found.failure.kind is Kind.HANG else self.means.deadline
+        bench = self._bench(case, deadline)
+        before = bench.judge.judged
+        self._say(f"judging {finding.id}: {operators(case.graph)} operators, does it fail alone?")
+        best, told = self._find_form(bench, case, inner, home, found.failure)
+        finding = replace(finding, judged=bench.judge.judged - before)
+        if best is None:
+            eager = told is not None and told.startswith("eager itself fails")
+            return replace(finding, why_not=told or "it does not fail alone", eager_fails_too=eager)
+        failure = _said_alone(best, found.failure)
+        used = case if best.form is not Form.INNER or inner is None else inner
+        ladder = self._climb(bench, used, home, best, failure)
+        finding = replace(
+            finding, failure=failure, component=ladder.component, rungs=ladder.rungs, judged=bench.judge.judged - before
+        )
+        repro = self._write_and_verify(finding, used, best, ladder, home, first=first)
+        return replace(finding, repro=repro, why_not="" if repro.verified else repro.reason)
+
+    def _find_form(
+        self, bench: Bench, case: Case, inner: Case | None, home: Path, failure: Failure
+    ) -> tuple[Tried | None, str | None]:
+        """The best form that fails as the program did; else why none does."""
+        reasons: list[str] = []
+        valued = any(s.kept for s in case.storages)
+        plans: list[tuple[Case, Path, Form, bool]] = []
+        for form in (Form.COMPILE, Form.BACKEND):
+            plans += [(case, home, form, False), *([(case, home, form, True)] if valued else [])]
+        if inner is not None:
+            plans.append((inner, home / "inner", Form.INNER, False))
+        for used, place, form, data in plans:
+            tried = bench.try_case(used, place, form, data=data)
+            if _same(tried, failure):
+                return tried, None
+            reason = _reason(tried)
+            self._say(f"form {form.value}{' with its data' if data else ''}: {reason}")
+            if tried.outcome.verdict is Verdict.INVALID and (data or not valued) and form is Form.COMPILE:
+                return None, reason
+            reasons.append(f"as {form.value}{' with its data' if data else ''}: {reason}")
+        return None, "; ".join(reasons)
+
+    def _climb(self, bench: Bench, case: Case, home: Path, best: Tried, failure: Failure) -> Ladder:
+        if best.form is Form.INNER:
+            return Ladder(Component.INDUCTOR, ())
+        self._say("climbing the ladder: eager, aot_eager, aot_eager_decomp_partition")
+
+        def judge(backends: Sequence[Backend]) -> list[object]:
+            return [t.outcome for t in bench.try_all(case, home, best.form, list(backends), data=best.with_data)]
+
+        return climb(case, failure, judge)  # type: ignore[arg-type]
+
+    def _write_and_verify(
+        self, finding: Finding, case: Case, best: Tried, ladder: Ladder, home: Path, *, first: bool
+    ) -> Repro:
+        failure = finding.failure
+        limit = self.means.hang_limit if failure.kind is Kind.HANG else None
+        rendering = render(case, best.form, data=best.with_data, hang_limit=limit)
+        ops = operators(case.graph)
+        notes = [f"Not reduced: {ops} operators, as the program had them."] if ops > 3 else []
+        text = repro_text.with_docstring(rendering, case, failure, ladder.component, ladder.rungs, notes)
+        path = (self._out if first else home) / "repro.py"
+        files.write_text(path, text)
+        data_bytes = 0
+        if rendering.data and best.folder is not None:
+            shutil.copy(best.folder / DATA_FILE, path.with_name(DATA_FILE))
+            data_bytes = path.with_name(DATA_FILE).stat().st_size
+        self._say("verifying repro.py in fresh processes, without torchsleuth")
+        proof = verify(
+            path, failure, python=self.means.python, environment=self.means.environment, runs=3,
+            deadline=(limit or 0) * 2 + self.means.deadline, jobs=self.means.jobs,
+        )  # fmt: skip
+        return _repro(path, text, rendering.form, ops, rendering.imports, data_bytes, proof)
+
+
+def _repro(
+    path: Path, text: str, form: Form, ops: int, imports: tuple[str, ...], data_bytes: int, proof: Verification
+) -> Repro:
+    return Repro(
+        path, text, form.value, ops, imports, data_bytes, proof.verified, proof.runs, proof.failed_runs, proof.reason
+    )
+
+
+def _move(kept: Path, home: Path) -> None:
+    home.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.move(str(kept), str(home))
+
+
+def _load_inner(home: Path) -> Case | None:
+    return folder.load(home / "inner", ours=True) if (home / "inner").is_dir() else None
+
+
+def _culprit(failure: Failure, cases: list[Case]) -> Culprit:
+    op = named.operator_named(failure)
+    return Culprit(op, None, named.line_named(failure) or (named.line_of(op, cases) if op else None))
+
+
+def _same(tried: Tried, failure: Failure) -> bool:
+    outcome = tried.outcome
+    if outcome.verdict is not Verdict.FAILED or outcome.failure is None:
+        return False
+    if failure.kind in (Kind.CRASH, Kind.HANG):
+        known = failure.fingerprint.error not in ("crash", "hang")
+        return outcome.failure.kind is failure.kind and (not known or outcome.fails_like(failure.fingerprint))
+    if failure.kind is Kind.OUT_OF_MEMORY:
+        return outcome.failure.kind is Kind.OUT_OF_MEMORY
+    return outcome.fails_like(failure.fingerprint)
+
+
+def _said_alone(tried: Tried, failure: Failure) -> Failure:
+    """The program's failure; for a death whose signal nobody saw, the one that the judge saw."""
+    alone = tried.outcome.failure
+    if failure.kind in (Kind.CRASH, Kind.OUT_OF_MEMORY) and alone is not None:
+        return replace(failure, fingerprint=alone.fingerprint)
+    return failure
+
+
+def _reason(tried: Tried) -> str:
+    outcome = tried.outcome
+    if outcome.verdict is Verdict.FAILED and outcome.failure is not None:
+        return f"fails in another way: {outcome.failure.fingerprint.line}"
+    if outcome.verdict is Verdict.INVALID:
+        return outcome.reason or "eager itself fails"
+    return f"{outcome.verdict.value} {outcome.reason}".strip()
+
+
+def write_issue(finding: Finding, out: Path) -> None:
+    files.write_text(out / "issue.md", issue.write(finding))

@@ -1,0 +1,29 @@
+"""Which Judge a Case needs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from torchsleuth.judge.base import Judge
+from torchsleuth.judge.forked import ForkedJudge
+from torchsleuth.judge.spawned import SpawnedJudge
+
+_FORK_SAFE = {"cpu", "meta"}
+
+
+def open_judge(
+    devices: Collection[str],
+    *,
+    python: str,
+    environment: Mapping[str, str],
+    scratch: Path,
+    path: Sequence[str] = (),
+    jobs: int = 2,
+) -> Judge:
+    """Forked where every device of the Case survives a fork, spawned otherwise.  Devices may carry an index."""
+    kinds = {device.partition(":")[0] for device in devices}
+    if sys.platform == "linux" and kinds <= _FORK_SAFE:
+        return ForkedJudge(python, environment, path, jobs, scratch=scratch)
+    return SpawnedJudge(python, environment, path, jobs, scratch=scratch, cuda="cuda" in kinds)

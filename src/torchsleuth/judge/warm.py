@@ -1,0 +1,119 @@
+"""Make a process warm: all that every compilation needs and no compilation changes, done once.
+
+A module that another torch version lacks is skipped, which costs time, not correctness.  Nothing is compiled in the
+process itself: first-use initialisation inside the compiler depends on the configs a script sets, and must happen after
+them.  No parallel region is run (libgomp does not survive a fork after one), no backward (nor does autograd's engine),
+and CUDA is touched only where told to.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from torchsleuth.judge import compiler
+
+# Seen to be imported by a first compile, beyond what `torch._inductor.compile_fx` imports itself.
+_MODULES = (
+    "torch",
+    "torch._dynamo",
+    "torch._inductor.compile_fx",
+    "torch._dynamo.backends.inductor",
+    "torch._dynamo.repro.after_dynamo",
+    "torch._dynamo.dce_extra_outputs",
+    "torch._export.db.logging",
+    "torch._functorch._aot_autograd.subclass_codegen",
+    "torch._higher_order_ops.passes.inline_invoke_subgraph",
+    "torch._inductor.bounds",
+    "torch._inductor.choices",
+    "torch._inductor.codegen.cpp_wrapper_cpu_array_ref",
+    "torch._inductor.codegen.cpp_wrapper_gpu",
+    "torch._inductor.codegen.cpp_wrapper_mps",
+    "torch._inductor.codegen.cpu_device_op_overrides",
+    "torch._inductor.codegen.cuda_combined_scheduling",
+    "torch._inductor.codegen.halide",
+    "torch._inductor.codegen.memory_planning",
+    "torch._inductor.codegen.mps",
+    "torch._inductor.codegen.pallas",
+    "torch._inductor.codegen.python_wrapper_mtia",
+    "torch._inductor.codegen.wrapper_fxir",
+    "torch._inductor.codegen.xpu.xpu_combined_scheduling",
+    "torch._inductor.compiler_bisector",
+    "torch._inductor.extern_node_serializer",
+    "torch._inductor.fx_passes.freezing_patterns",
+    "torch._inductor.fx_passes.fuse_attention",
+    "torch._inductor.fx_passes.mkldnn_fusion",
+    "torch._inductor.fx_passes.pad_mm",
+    "torch._inductor.fx_passes.quantization",
+    "torch._inductor.kernel_template_choice",
+    "torch._inductor.runtime.caching",
+    "torch.export._trace",
+    "torch.fx.experimental.validator",
+    "torch.utils.cpp_extension",
+    "sympy.tensor.tensor",
+)
+
+
+def warm_folder() -> Path:
+    """Where the result of probing the processor is kept between runs (8 s each time otherwise); nothing else is.
+
+    Below the temporary folder and readable by this user alone: libraries from it are loaded.
+    """
+    folder = Path(tempfile.gettempdir()) / f"torchsleuth-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022:
+        return Path(tempfile.mkdtemp(prefix="torchsleuth-"))
+    return folder
+
+
+def warm_up(*, cuda: bool) -> None:
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(warm_folder())
+    for name in _MODULES:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            print(f"not warmed: {name}: {error}")
+    compiler.probe_vector_instructions()
+    if cuda:
+        _start_cuda()
+    # What is warm is never garbage; without this a collection in a forked child would copy every page of it.
+    gc.collect()
+    gc.freeze()
+
+
+def _start_cuda() -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        torch.zeros(1, device="cuda")
+
+
+def headers_built() -> bool:
+    return _headers_mark().exists()
+
+
+def build_headers() -> None:
+    """Have Inductor precompile its C++ headers, which it keeps in one place for all processes of a user.
+
+    Run in a child of its own.  Otherwise the first trial would do it, and if that is killed half way every later
+    compilation of the user, in or out of this tool, meets a truncated header.
+    """
+    import torch
+
+    folder = tempfile.mkdtemp(prefix="torchsleuth-")
+    try:
+        compiler.use_caches(folder)
+        torch.compile(torch.neg)(torch.ones(2))
+        _headers_mark().touch()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _headers_mark() -> Path:
+    import torch
+
+    return warm_folder() / f"headers-{torch.__version__}"

@@ -1,0 +1,48 @@
+"""The operator that the error itself names, and the user's line that made it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from torchsleuth.case.failure import Failure
+from torchsleuth.case.ir import Graph, Node, Source
+from torchsleuth.case.model import Case
+
+_TARGET = re.compile(r"(?:^|\s)target: ([\w:.]+)|call_function\[target=(?:torch\.ops\.)?([\w.]+)\]", re.M)
+_ORIGINAL = re.compile(r'Original traceback:\s*((?:\s*File "[^"]+", line \d+.*\n?(?:.*\n)?)+)')
+_FILE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
+
+
+def operator_named(failure: Failure) -> str | None:
+    found = _TARGET.findall(failure.text)
+    names = [a or b for a, b in found]
+    return names[-1].removeprefix("torch.ops.") if names else None
+
+
+def line_named(failure: Failure) -> Source | None:
+    """torch appends the user's own stack to errors of graph interpreters."""
+    blocks = _ORIGINAL.findall(failure.text)
+    lines = _FILE.findall(blocks[-1]) if blocks else []
+    users = [row for row in lines if not _is_library(row[0])] or lines
+    if not users:
+        return None
+    file, line, function, code = users[-1]
+    return Source(file, int(line), function, code.strip())
+
+
+def _is_library(file: str) -> bool:
+    return "site-packages" in Path(file).parts or "dist-packages" in Path(file).parts
+
+
+def line_of(operator: str, cases: list[Case]) -> Source | None:
+    """The line of the only node with this target; where there are several, nobody knows which."""
+    for case in cases:
+        sources = {n.source for n in _nodes(case.graph, operator) if n.source}
+        if len(sources) == 1:
+            return sources.pop()
+    return None
+
+
+def _nodes(graph: Graph, operator: str) -> list[Node]:
+    return [n for g in graph.all_graphs() for n in g.nodes if n.target.removeprefix("torch.ops.") == operator]

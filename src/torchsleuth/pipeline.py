@@ -1,0 +1,199 @@
+"""`torchsleuth run`, whole: watch, find, investigate, write, and say how it ended."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from torchsleuth import __version__
+from torchsleuth.case import files
+from torchsleuth.errors import OutputUnwritable
+from torchsleuth.investigate import Investigation, Means, write_issue
+from torchsleuth.watch import launcher
+from torchsleuth.watch.found import Summary, summarise
+from torchsleuth.watch.hangs import HangWatch
+from torchsleuth.watch.launcher import Ended
+from torchsleuth.watch.session import Options, processes
+from torchsleuth.write.findings import Finding
+from torchsleuth.write.result import Result, RunVerdict, to_json
+
+Say = Callable[[str], None]
+_MOST_FAILURES = 5
+
+
+@dataclass(frozen=True)
+class Settings:
+    out: Path | None = None
+    budget: float = 600.0
+    jobs: int = 2
+    minimize: bool = True
+    keep_going: bool = False
+    rerun: bool = True
+    hang_after: float = 60.0
+
+
+def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, Path]:
+    words = launcher.resolve(command)
+    out = make_output_folder(settings.out, words)
+    session = out / "logs" / "watch"
+    session.mkdir(parents=True)
+    options = Options(keep_going=settings.keep_going, hang_after=settings.hang_after)
+    hangs = HangWatch(session, settings.hang_after)
+    ended = launcher.run(words, session, options, tick=hangs.tick)
+    summary = summarise(session, ended.exit_code)
+    if ended.interrupted and not summary.found:
+        summary = replace(summary, found=hangs.interrupted())
+    notes: list[str] = list(_notes(ended, summary, settings))
+    findings = _investigate(summary, ended, out, settings, say, notes) if summary.found else ()
+    verdict = _verdict(summary, ended, findings)
+    notes += _verdict_notes(verdict, summary, ended, findings)
+    result = Result(
+        __version__, _torch_version(findings, session), tuple(command), ended.exit_code, verdict,
+        summary.processes, summary.graphs, 0, tuple(notes), findings,
+    )  # fmt: skip
+    files.write_json(out / "result.json", to_json(result, out))
+    if findings:
+        write_issue(findings[0], out)
+    _tidy(session, out)
+    return result, out
+
+
+def make_output_folder(wanted: Path | None, words: Sequence[str]) -> Path:
+    """A new folder each run; an existing one that is not empty is never written into."""
+    program = next((Path(w).stem for w in words if w.endswith(".py")), Path(words[0]).name)
+    plain = re.sub(r"\W+", "-", program).strip("-") or "program"
+    out = wanted or Path("torchsleuth-out") / f"{datetime.now():%Y%m%d-%H%M%S}-{plain}"
+    try:
+        number = 1
+        chosen = out
+        while wanted is None and chosen.exists():
+            number += 1
+            chosen = out.with_name(f"{out.name}-{number}")
+        if chosen.is_dir() and any(chosen.iterdir()):
+            raise OutputUnwritable(f"{chosen} is not empty. Name another folder with --out, or remove this one.")
+        chosen.mkdir(parents=True, exist_ok=True)
+        probe = chosen / ".torchsleuth"
+        probe.write_text("")
+        probe.unlink()
+    except OSError as error:
+        raise files.unwritable(out, error) from None
+    return chosen.resolve()
+
+
+def _investigate(
+    summary: Summary, ended: Ended, out: Path, settings: Settings, say: Say, notes: list[str]
+) -> tuple[Finding, ...]:
+    process = summary.found[0].process
+    means = Means.of(process, os.environ, ended.seconds, settings.jobs, max(30.0, settings.hang_after))
+    findings: list[Finding] = []
+    with Investigation(means, out, say) as investigation, _interruptible(investigation) as stopped:
+        for number, found in enumerate(summary.found[:_MOST_FAILURES], start=1):
+            if stopped.is_set():
+                notes.append("stopped by Ctrl-C: not every failure was looked into")
+                break
+            say(f"{found.failure.kind.value}: {found.failure.fingerprint.line}")
+            findings.append(investigation.look_into(found, f"f{number}", first=number == 1))
+    if len(summary.found) > _MOST_FAILURES:
+        notes.append(f"{len(summary.found) - _MOST_FAILURES} more failures were seen and not looked into")
+    return tuple(findings)
+
+
+class _interruptible:
+    """Ctrl-C ends what is being judged at once; what was written stays, and the result is written all the same."""
+
+    def __init__(self, investigation: Investigation) -> None:
+        self._investigation = investigation
+        self._stopped = threading.Event()
+        self._previous: object = None
+
+    def __enter__(self) -> threading.Event:
+        def stop(*_: object) -> None:
+            self._stopped.set()
+            self._investigation.cancel()
+
+        with suppress(ValueError):
+            self._previous = signal.signal(signal.SIGINT, stop)
+        return self._stopped
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ValueError, TypeError):
+            signal.signal(signal.SIGINT, self._previous)  # type: ignore[arg-type]
+
+
+def _notes(ended: Ended, summary: Summary, settings: Settings) -> list[str]:
+    found = []
+    if ended.stopped:
+        found.append("the program was ended by torchsleuth: a Case of it, run alone, did not end either")
+    if ended.interrupted:
+        found.append("the program was interrupted (Ctrl-C)")
+    if summary.trouble:
+        found.append("torchsleuth had trouble of its own while watching; see logs/trouble.log, and please report it")
+    if any(f.swallowed for f in summary.found):
+        found.append("torch._dynamo.config.suppress_errors hid a failure from the program")
+    return found
+
+
+def _verdict(summary: Summary, ended: Ended, findings: Sequence[Finding]) -> RunVerdict:
+    if any(f.reproduced for f in findings):
+        return RunVerdict.FAILURE
+    if findings and all(f.eager_fails_too for f in findings):
+        return RunVerdict.PROGRAM_ERROR if ended.exit_code else RunVerdict.OK
+    if findings:
+        return RunVerdict.NOT_REPRODUCED
+    if ended.exit_code and summary.processes:
+        return RunVerdict.PROGRAM_ERROR
+    return RunVerdict.OK if summary.graphs else RunVerdict.NOT_WATCHED
+
+
+def _verdict_notes(verdict: RunVerdict, summary: Summary, ended: Ended, findings: Sequence[Finding]) -> list[str]:
+    if verdict is RunVerdict.NOT_WATCHED:
+        return [_why_not_watched(summary)]
+    if verdict is RunVerdict.OK:
+        return ["no failure was seen; the numbers were not checked against eager"]
+    if verdict is RunVerdict.PROGRAM_ERROR:
+        if findings:
+            return [f"{f.id}: {f.why_not}" for f in findings]
+        what = f" ({summary.uncaught})" if summary.uncaught else ""
+        return [f"the program ended with {ended.exit_code}{what}, and nothing that torch.compile did failed"]
+    return [f"{f.id}: {f.why_not}" for f in findings if f.why_not]
+
+
+def _why_not_watched(summary: Summary) -> str:
+    if summary.processes == 0:
+        switched_off = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "1"
+        if switched_off:
+            return "nothing was watched: TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps torchsleuth out of the program; unset it"
+        return (
+            "nothing was watched: no process of the program imported torch with torchsleuth installed beside it; "
+            "install torchsleuth into the Python that the program runs"
+        )
+    return "nothing was watched: the program imported torch, but no torch.compile was reached"
+
+
+def _torch_version(findings: Sequence[Finding], session: Path) -> str:
+    for finding in findings:
+        if finding.versions.get("torch"):
+            return finding.versions["torch"]
+    for process in processes(session):
+        for event in process.of("versions"):
+            return str(event["torch"])
+    return "unknown"
+
+
+def _tidy(session: Path, out: Path) -> None:
+    """Keeps the log of our own troubles; the traffic between tool and program has served."""
+    trouble = session / "trouble.log"
+    if trouble.exists():
+        shutil.move(str(trouble), str(out / "logs" / "trouble.log"))
+    shutil.rmtree(session, ignore_errors=True)
+
+
+__all__ = ["Settings", "make_output_folder", "run"]

@@ -1,0 +1,391 @@
+"""Every private torch name that torchsleuth uses, with what differs between versions.
+
+Supported: torch 2.11 to the newest.  Names are looked up when they are needed, never at import, so that importing this
+file costs nothing and a name that moved breaks one function here and nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType
+from typing import Any
+
+import torch
+
+# --- names of functions -------------------------------------------------------------------------------------------
+
+_SEARCHED = (
+    "torch",
+    "torch.nn.functional",
+    "torch._C._nn",
+    "torch.special",
+    "torch.linalg",
+    "torch.fft",
+    "torch._C._linalg",
+    "torch._C._special",
+    "torch._C._fft",
+    "torch._C._sparse",
+    "torch._C._nested",
+    "torch.sparse",
+    "torch.nested",
+    "torch.functional",
+    "torch._VF",
+    "torch._C",
+    "torch._C._functorch",
+    "torch._C._autograd",
+    "torch._functorch.predispatch",
+    "torch.amp.autocast_mode",
+    "torch.fx.experimental.symbolic_shapes",
+    "torch.Tensor",
+    "torch._C.TensorBase",
+    "operator",
+    "math",
+    "builtins",
+)
+
+
+@functools.cache
+def _functions_by_id() -> dict[int, str]:
+    found: dict[int, str] = {}
+    for scope in _SEARCHED:
+        holder = resolve(scope)
+        for name in dir(holder):
+            if name.startswith("__") and scope not in ("torch.Tensor", "torch._C.TensorBase"):
+                continue
+            value = getattr(holder, name, None)
+            if callable(value):
+                plain = name if scope == "builtins" else f"{scope}.{name}"
+                found.setdefault(id(value), plain)
+    return found
+
+
+def qualified_name(function: Any) -> str | None:
+    """The dotted name under which `resolve` finds `function` again, or None."""
+    if isinstance(function, torch._ops.OpOverload):
+        namespace, _, name = function._schema.name.partition("::")
+        return f"torch.ops.{namespace}.{name}.{function._overloadname}"
+    if isinstance(function, torch._ops.HigherOrderOperator):
+        return f"torch.ops.higher_order.{function.__name__}"
+    if isinstance(function, torch._ops.OpOverloadPacket):
+        return "torch.ops." + function._qualified_op_name.replace("::", ".")
+    known = _functions_by_id().get(id(function))
+    if known and resolve(known) is function:
+        return known
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if not module or not name or "<" in name:
+        return None
+    dotted = f"{module}.{name}"
+    try:
+        return dotted if resolve(dotted) is function else None
+    except (ImportError, AttributeError):
+        return None
+
+
+def resolve(dotted: str) -> Any:
+    """The object of a dotted name; raises AttributeError or ImportError.  Only call it with names that are allowed."""
+    if "." not in dotted:
+        return (
+            getattr(importlib.import_module("builtins"), dotted)
+            if dotted not in ("torch", "operator", "math", "builtins")
+            else importlib.import_module(dotted)
+        )
+    parts = dotted.split(".")
+    if parts[:3] == ["torch", "ops", "higher_order"]:
+        importlib.import_module("torch._higher_order_ops")
+    value: Any = importlib.import_module(parts[0])
+    for i, part in enumerate(parts[1:], start=2):
+        try:
+            value = getattr(value, part)
+        except AttributeError:
+            value = importlib.import_module(".".join(parts[:i]))
+    return value
+
+
+# --- values in graphs ---------------------------------------------------------------------------------------------
+
+
+def is_symbolic(value: object) -> bool:
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def expression_of(value: Any) -> int | float | bool | str:
+    """A plain number, or the text of a symbolic one's expression."""
+    if not is_symbolic(value):
+        return value  # type: ignore[no-any-return]
+    node = value.node
+    constant = node.maybe_as_int() if isinstance(value, torch.SymInt) else None
+    return constant if constant is not None else str(node.expr)
+
+
+def hint_of(value: Any) -> int | float | bool | None:
+    """The number that a symbolic value stood for when it was traced, or None if nobody knows (unbacked)."""
+    if not is_symbolic(value):
+        return value  # type: ignore[no-any-return]
+    node = value.node
+    return node.hint if node.has_hint() else None
+
+
+def is_fake(tensor: torch.Tensor) -> bool:
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(tensor, FakeTensor)
+
+
+def is_zero_tensor(tensor: torch.Tensor) -> bool:
+    return bool(tensor._is_zerotensor()) if tensor.layout is torch.strided else False
+
+
+def make_zero_tensor(size: tuple[int, ...], dtype: torch.dtype, device: str) -> torch.Tensor:
+    return torch._efficientzerotensor(size, dtype=dtype, device=device)
+
+
+def is_wrapper_subclass(tensor: torch.Tensor) -> bool:
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+    return bool(is_traceable_wrapper_subclass(tensor))
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    # Inference tensors have no version counter and cannot be asked.
+    return 0 if tensor.is_inference() else int(tensor._version)
+
+
+def source_name(placeholder: torch.fx.Node) -> str:
+    """How Dynamo reaches an input from the frame: L['self']._modules['fc']._parameters['weight']."""
+    source = getattr(placeholder, "_dynamo_source", None)
+    if source is None:
+        argument = placeholder.meta.get("grapharg")
+        source = getattr(argument, "source", None)
+    name = getattr(source, "name", "")
+    return str(name() if callable(name) else name)
+
+
+# --- where a graph compiles ---------------------------------------------------------------------------------------
+
+
+def compile_id() -> str:
+    from torch._guards import CompileContext
+
+    found = CompileContext.current_compile_id()
+    return str(found) if found is not None else ""
+
+
+def forward_metadata() -> Any:
+    """AOTAutograd's analysis of the graph being compiled (which inputs are mutated), or None."""
+    from torch._guards import TracingContext
+
+    context = TracingContext.try_get()
+    return getattr(context, "fw_metadata", None)
+
+
+def config_modules() -> dict[str, Any]:
+
+    return {
+        name: importlib.import_module(name)
+        for name in (
+            "torch._dynamo.config",
+            "torch._inductor.config",
+            "torch._functorch.config",
+            "torch.fx.experimental._config",
+        )
+    }
+
+
+def changed_configs(module: Any) -> Iterator[tuple[str, Any]]:
+    """Entries that differ from their default (an entry set through the environment counts as its default)."""
+    for name, entry in module._config.items():
+        if module._is_default(name) or getattr(entry, "alias", None) is not None:
+            continue
+        # An entry that was patched and put back is marked as set, to its default.
+        value = getattr(module, name)
+        if value != entry.default:
+            yield name, value
+
+
+def allowed_to_break(error: BaseException) -> bool:
+    """Whether Dynamo may turn this backend exception into a graph break: then it is no failure."""
+    from torch._dynamo import output_graph
+
+    kinds = getattr(output_graph, "exceptions_allowed_to_be_fallback", ())
+    if isinstance(kinds, type):
+        kinds = (kinds,)
+    return isinstance(error, tuple(kinds)) or type(error).__name__ in (
+        "SkipFrame",
+        "TensorifyScalarRestartAnalysis",
+        "RestartAnalysis",
+    )
+
+
+def suppresses_errors() -> bool:
+    import torch._dynamo.config as config
+
+    return bool(config.suppress_errors)
+
+
+def negative_view(tensor: torch.Tensor) -> torch.Tensor:
+    return torch._neg_view(tensor)
+
+
+# --- backends and operators ---------------------------------------------------------------------------------------
+
+
+def backend_parts(backend: Any) -> tuple[str, Any, dict[str, Any], str | None]:
+    """(registered name or "", the function, options, mode) of what Dynamo calls with a graph."""
+    from torch._dynamo.backends import registry
+
+    function = backend
+    options: dict[str, Any] = {}
+    mode: str | None = None
+    if isinstance(backend, torch._TorchCompileInductorWrapper):
+        return backend.compiler_name, backend, dict(backend.config), None
+    if isinstance(backend, torch._TorchCompileWrapper):
+        function = backend.compiler_fn
+        options = dict(backend.kwargs.get("options") or {})
+        mode = backend.kwargs.get("mode")
+    for name, known in registry._COMPILER_FNS.items():
+        if known is function:
+            return name, function, options, mode
+    return "", function, options, mode
+
+
+_TORCH_NAMESPACES = {
+    "aten", "prims", "prim", "higher_order", "inductor", "inductor_prims", "mkldnn", "mkl", "onednn", "quantized",
+    "quantized_decomposed", "c10d", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "_quantized", "sparse",
+    "rngprims", "debugprims", "symm_mem", "profiler", "streams", "_inductor_test", "xnnpack", "fsdp", "mtia", "bn", "aoti",
+    "torch_attn", "flex_lib", "mkldnn_prepacked", "static_runtime", "cuda", "export", "image",
+}  # fmt: skip
+
+
+def is_foreign_operator(target: str) -> bool:
+    """Whether torch.ops.NS.NAME belongs to a namespace that torch does not bring."""
+    return target.split(".")[2] not in _TORCH_NAMESPACES
+
+
+def is_float_argument(placeholder: torch.fx.Node) -> bool:
+    """Whether this 0-d tensor input is a Python float of the user's (Dynamo passes it so under dynamic shapes)."""
+    argument = placeholder.meta.get("grapharg")
+    return bool(getattr(argument, "pass_arg_as_tensor", False)) and placeholder.meta["example_value"].ndim == 0
+
+
+# --- what hooks need ----------------------------------------------------------------------------------------------
+
+
+def unwrap_backend(wrapper: Any) -> Any:
+    """What torch.compile was given, behind Dynamo's own wrapper."""
+    return getattr(wrapper, "_torchdynamo_orig_backend", wrapper)
+
+
+def is_control_flow(error: BaseException) -> bool:
+    """Exceptions by which Dynamo talks to itself and the caller of a frame: not failures."""
+    return type(error).__name__ in (
+        "SkipFrame",
+        "RestartAnalysis",
+        "TensorifyScalarRestartAnalysis",
+        "SpeculationRestartAnalysis",
+    )
+
+
+def copy_call_marks(compiled: Any, wrapper: Any) -> None:
+    """Attributes by which Dynamo and AOTAutograd recognise compiled functions."""
+    for mark in ("_boxed_call", "_torchdynamo_orig_callable"):
+        if hasattr(compiled, mark):
+            setattr(wrapper, mark, getattr(compiled, mark))
+
+
+def boxed(function: Callable[..., Any]) -> Callable[..., Any]:
+    from torch._functorch.aot_autograd import make_boxed_func
+
+    return make_boxed_func(function)  # type: ignore[no-any-return]
+
+
+def is_backward_code(code: Any) -> bool:
+    kwargs = getattr(code, "fx_kwargs", None) or {}
+    return bool(kwargs.get("is_backward"))
+
+
+def unboxed(value: Any) -> Any:
+    """The plain value of Inductor's boxed booleans."""
+    return value.value if type(value).__name__ in ("BoxedBool", "BoxedDeviceIndex") else value
+
+
+def symbols_of(module: torch.fx.GraphModule) -> dict[str, dict[str, Any]]:
+    """Symbols of the graph's shape environment: what each stood for, and the range it was known to lie in."""
+    for node in module.graph.nodes:
+        value = node.meta.get("val")
+        mode = getattr(value, "fake_mode", None)
+        environment = getattr(mode, "shape_env", None)
+        if environment is None:
+            continue
+        # The older name still exists where the newer does, and warns when it is touched.
+        newer = hasattr(environment, "backed_var_to_val")
+        known = environment.backed_var_to_val if newer else environment.var_to_val
+        found = {}
+        for symbol, hint in known.items():
+            bounds = environment.var_to_range.get(symbol)
+            found[str(symbol)] = {"value": int(hint), "low": _bound(bounds, "lower"), "high": _bound(bounds, "upper")}
+        return found
+    return {}
+
+
+def _bound(bounds: Any, side: str) -> int | None:
+    try:
+        return int(getattr(bounds, side))
+    except (AttributeError, TypeError, OverflowError, ValueError):
+        return None
+
+
+# --- carrying and planting ----------------------------------------------------------------------------------------
+
+Compiler = Callable[..., Any]
+
+
+def custom_op_functions(qualified: str) -> tuple[FunctionType, ...]:
+    """The Python functions registered for `ns::name` by `torch.library.custom_op` or `triton_op`, the kernel first."""
+    definitions = importlib.import_module("torch._library.custom_ops").OPDEFS
+    found = definitions.get(qualified)
+    if found is None:
+        return ()
+    parts = [found._init_fn, *found._backend_fns.values(), found._abstract_fn, found._backward_fn]
+    parts += [found._setup_context_fn, found._vmap_fn]
+    return tuple(part for part in parts if isinstance(part, FunctionType))
+
+
+def aot_eager_with(
+    gm: torch.fx.GraphModule, inputs: Sequence[Any], forward: Compiler, backward: Compiler
+) -> Callable[..., Any]:
+    """What the backend `aot_eager` does, with `forward` and `backward` called on its two graphs first."""
+    debugging = importlib.import_module("torch._dynamo.backends.debugging")
+
+    def then_run(change: Compiler) -> Compiler:
+        return lambda graph, example: debugging.boxed_nop(change(graph), example)
+
+    compiled: Callable[..., Any] = debugging.aot_eager(
+        gm, inputs, fw_compiler=then_run(forward), bw_compiler=then_run(backward)
+    )
+    return compiled
+
+
+def inductor_with(
+    gm: torch.fx.GraphModule, inputs: Sequence[Any], forward: Compiler, backward: Compiler
+) -> Callable[..., Any]:
+    """Inductor, with `forward` and `backward` called on the ATen graphs that reach its inner entry."""
+    compile_fx = importlib.import_module("torch._inductor.compile_fx")
+
+    def inner(graph: torch.fx.GraphModule, example: Sequence[Any], **kwargs: Any) -> Any:
+        change = backward if kwargs.get("is_backward") else forward
+        return compile_fx.compile_fx_inner(change(graph), example, **kwargs)
+
+    # The cache of whole AOT results is keyed by the graph before `inner` sees it: a hit would skip the change.
+    compiled: Callable[..., Any] = compile_fx.compile_fx(
+        gm, inputs, inner_compile=inner, config_patches={"force_disable_caches": True}
+    )
+    return compiled
+
+
+def register_backend(name: str, backend: Callable[..., Any]) -> None:
+    """Make `torch.compile(backend=name)` find `backend`; a name that is taken stays as it is."""
+    dynamo = importlib.import_module("torch._dynamo")
+    if name not in dynamo.list_backends(exclude_tags=()):
+        dynamo.register_backend(backend, name=name)

@@ -1,0 +1,87 @@
+"""Where watching begins in a process: a hello, and hooks on modules as they are imported.
+
+Standard library alone until torch's compiler is imported: `import torch` must not pay for a program that never compiles.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torchsleuth.watch import guarded
+from torchsleuth.watch.session import OPTIONS, Options, Outbox
+
+Patch = Callable[[ModuleType], None]
+
+
+def watch_process(session: str) -> None:
+    outbox = Outbox(Path(session), Options.load(os.environ.get(OPTIONS, "")))
+    guarded.log_to(outbox.session / "trouble.log")
+    outbox.hello()
+    on_import("torch._dynamo.convert_frame", lambda _: _install(outbox))
+    atexit.register(guarded.guarded(_end), outbox)
+
+
+def _install(outbox: Outbox) -> None:
+    from torchsleuth.watch import hooks
+
+    hooks.install(outbox)
+
+
+def _end(outbox: Outbox) -> None:
+    outbox.event("end")
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Lets the real finders find a module, and runs our patches after it was executed."""
+
+    def __init__(self) -> None:
+        self.patches: dict[str, list[Patch]] = {}
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name not in self.patches:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            if finder is self or find is None:
+                continue
+            spec: importlib.machinery.ModuleSpec | None = find(name, path, target)
+            if spec is not None and spec.loader is not None:
+                _patch_after(spec, self.patches.pop(name))
+                return spec
+        return None
+
+
+def _patch_after(spec: importlib.machinery.ModuleSpec, patches: list[Patch]) -> None:
+    loader: Any = spec.loader
+    execute = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        loader.exec_module = execute
+        execute(module)
+        for patch in patches:
+            guarded.guarded(patch)(module)
+
+    loader.exec_module = exec_module
+
+
+_finder = _Finder()
+
+
+def on_import(name: str, patch: Patch) -> None:
+    """Runs `patch` on module `name` as soon as it is imported, or now if it is."""
+    if name in sys.modules:
+        guarded.guarded(patch)(sys.modules[name])
+        return
+    _finder.patches.setdefault(name, []).append(patch)
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)

@@ -1,0 +1,227 @@
+"""A failing graph becomes a Case, inside the program, at that moment."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from torchsleuth import torch_api
+from torchsleuth.case import folder, from_torch, tensors
+from torchsleuth.case.failure import Failure, Phase
+from torchsleuth.case.ir import Graph, Op, Ref, inputs_of
+from torchsleuth.case.model import Case, Input, Level, Opaque, Role, Scalar, Tensor
+from torchsleuth.watch import surroundings
+
+_MUTATED_CAP = 256 * 2**20  # bytes of mutated inputs that are cloned before a call
+_CLONED_CALLS = 3  # a graph that ran so often with these inputs is watched without clones
+
+
+@dataclass
+class Record:
+    """One graph that Dynamo handed to a backend.  Holds no tensor of the program's past a call."""
+
+    number: int
+    compile_id: str
+    sketch: Case  # the Case without values
+    module: torch.fx.GraphModule | None  # for --keep-going
+    constants: list[weakref.ref[torch.Tensor]]
+    mutated: frozenset[int] = frozenset()
+    calls: int = 0
+    last_inputs: tuple[Any, ...] = ()  # weak references, or plain numbers
+    aten: dict[bool, Case] = field(default_factory=dict)  # is_backward -> sketch of the graph Inductor got
+
+
+def sketch(
+    number: int,
+    module: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    backend: Any,
+    configs: surroundings.Configs,
+    *,
+    keep_module: bool,
+) -> Record:
+    attributes = from_torch.Tensors()
+    graph = from_torch.graph_of(module, attributes)
+    described, case_inputs = _describe(graph, module, inputs, attributes.kept, look=False)
+    devices = {t.device.split(":")[0] for t in described.tensors}
+    compile_id = torch_api.compile_id()
+    case = Case(
+        Level.DYNAMO,
+        graph,
+        case_inputs,
+        described.tensors[len(described.tensors) - len(attributes.kept) :],
+        described.storages,
+        surroundings.read(backend, graph, devices, configs),
+        Phase.COMPILE_FORWARD,
+        None,
+        surroundings.versions(),
+        compile_id,
+    )
+    return Record(
+        number,
+        compile_id,
+        case,
+        module if keep_module else None,
+        [weakref.ref(t) for t in attributes.kept],
+        _mutated(module, graph),
+    )
+
+
+def _describe(
+    graph: Graph,
+    module: torch.fx.GraphModule | None,
+    inputs: Sequence[Any],
+    constants: Sequence[torch.Tensor],
+    *,
+    look: bool,
+) -> tuple[tensors.Described, tuple[Input, ...]]:
+    given = [v for v in inputs if isinstance(v, torch.Tensor)]
+    described = tensors.describe([*given, *constants], look=look)
+    rest = iter(described.tensors)
+    nodes = list(module.graph.find_nodes(op="placeholder")) if module is not None else [None] * len(inputs)
+    found: list[Input] = []
+    for value, node, plain in zip(inputs, nodes, graph.placeholders, strict=True):
+        source = torch_api.source_name(node) if node is not None else ""
+        if isinstance(value, torch.Tensor):
+            found.append(_tensor(next(rest), value, source, plain.value.shape if plain.value else (), node))
+        else:
+            found.append(_other(value, source, node))
+    return described, tuple(found)
+
+
+def _tensor(
+    tensor: Tensor, value: torch.Tensor, source: str, shape: Sequence[int | str], node: torch.fx.Node | None
+) -> Input:
+    if node is not None and torch_api.is_float_argument(node):
+        return Scalar(float(value), "", source, as_tensor=True)
+    role = tensor.role
+    if role is Role.ARGUMENT and "._buffers[" in source:
+        role = Role.BUFFER
+    dynamic = tuple(i for i, s in enumerate(shape) if isinstance(s, str))
+    return replace(tensor, source=source, role=role, dynamic=dynamic)
+
+
+def _other(value: Any, source: str, node: torch.fx.Node | None) -> Input:
+    symbol = node.meta.get("example_value", node.meta.get("val")) if node is not None else None
+    if torch_api.is_symbolic(symbol):
+        number = value if isinstance(value, (int, float)) else torch_api.hint_of(value)
+        expression = torch_api.expression_of(symbol)
+        return Scalar(0 if number is None else number, expression if isinstance(expression, str) else "", source)
+    if isinstance(value, (bool, int, float)):
+        return Scalar(value, "", source)
+    return Opaque(f"{type(value).__module__}.{type(value).__qualname__}", source)
+
+
+def _mutated(module: torch.fx.GraphModule, graph: Graph) -> frozenset[int]:
+    """Placeholders whose memory the graph may write: Dynamo's fake inputs were written while it traced."""
+    found = {
+        i
+        for i, node in enumerate(module.graph.find_nodes(op="placeholder"))
+        if isinstance(node.meta.get("example_value"), torch.Tensor)
+        and torch_api.version_of(node.meta["example_value"]) > 0
+    }
+    names = {n.name: i for i, n in enumerate(graph.placeholders)}
+    for node in graph.nodes:
+        # Running statistics are written without a new version; what a body or a foreign operator writes, nobody says.
+        if node.op is Op.CALL_FUNCTION and (node.target.endswith("_norm") or ".higher_order." in node.target):
+            found |= {names[n] for n in inputs_of(node) if n in names and _may_be_statistics(node.target, graph, n)}
+    return frozenset(found)
+
+
+def _may_be_statistics(target: str, graph: Graph, name: str) -> bool:
+    if ".higher_order." in target:
+        return True
+    call = next(n for n in graph.nodes if n.target == target)
+    return Ref(name) in call.args[1:3] or "running_" in name
+
+
+def note_aot_mutations(record: Record) -> None:
+    """AOTAutograd, where the backend uses it, knows exactly which inputs are written."""
+    metadata = torch_api.forward_metadata()
+    info = getattr(metadata, "input_info", None)
+    if info is not None and len(info) == len(record.sketch.inputs):
+        record.mutated |= {i for i, row in enumerate(info) if getattr(row, "mutates_data", False)}
+
+
+def clone_mutated(record: Record, inputs: Sequence[Any]) -> dict[int, torch.Tensor]:
+    """The inputs that the call is going to write, as they are now."""
+    if not record.mutated or record.calls > _CLONED_CALLS:
+        return {}
+    chosen = [i for i in record.mutated if i < len(inputs) and isinstance(inputs[i], torch.Tensor)]
+    if sum(inputs[i].numel() * inputs[i].element_size() for i in chosen) > _MUTATED_CAP:
+        return {}
+    # Storage by storage, so that inputs which alias still do.
+    return {i: _clone_storage(inputs[i]) for i in chosen if not torch_api.is_wrapper_subclass(inputs[i])}
+
+
+def _clone_storage(value: torch.Tensor) -> torch.Tensor:
+    return value.detach().clone(memory_format=torch.preserve_format)
+
+
+def restored(inputs: Sequence[Any], before: dict[int, torch.Tensor]) -> list[Any]:
+    """The inputs with those that were written put back, for keeping: the program's own are not touched."""
+    found = list(inputs)
+    for i, old in before.items():
+        new = inputs[i]
+        if old.stride() != new.stride():
+            fresh = torch.empty_strided(new.shape, new.stride(), dtype=new.dtype, device=new.device)
+            old = fresh.copy_(old)
+        found[i] = old.requires_grad_(new.requires_grad) if new.requires_grad and new.is_leaf else old
+    return found
+
+
+def remember_inputs(record: Record, inputs: Sequence[Any]) -> None:
+    """Weakly: a backward that fails later may still find the forward's inputs alive."""
+    record.last_inputs = tuple(weakref.ref(v) if isinstance(v, torch.Tensor) else v for v in inputs)
+
+
+def case_of(
+    record: Record, phase: Phase, failure: Failure | None, inputs: Sequence[Any] | None, where: Path, cap: int
+) -> Case:
+    """Writes the Case to `where`: with values where `inputs` (or what is left of them) has them."""
+    alive = _alive(record) if inputs is None else list(inputs)
+    case = replace(record.sketch, phase=phase, failure=failure)
+    constants = [c() for c in record.constants]
+    if alive is not None and all(c is not None for c in constants):
+        given = [v for v in alive if isinstance(v, torch.Tensor)]
+        described = tensors.describe([*given, *(c for c in constants if c is not None)], look=True)
+        case = _with_values(case, alive, described)
+        where.mkdir(parents=True, exist_ok=True)
+        case = replace(case, storages=tensors.save(described, where, cap))
+    folder.save(case, where)
+    return case
+
+
+def _alive(record: Record) -> list[Any] | None:
+    if not record.last_inputs:
+        return None
+    found = [v() if isinstance(v, weakref.ref) else v for v in record.last_inputs]
+    return None if any(v is None for v in found) else found
+
+
+def _with_values(case: Case, inputs: Sequence[Any], described: tensors.Described) -> Case:
+    rest = iter(described.tensors)
+    found: list[Input] = []
+    for value, known in zip(inputs, case.inputs, strict=True):
+        if isinstance(value, torch.Tensor):
+            now = next(rest)
+            keeps = isinstance(known, Tensor)
+            found.append(
+                replace(now, source=known.source, role=known.role, dynamic=known.dynamic)
+                if keeps
+                else _scalar_now(known, value)  # type: ignore[union-attr]
+            )
+        elif isinstance(known, Scalar) and isinstance(value, (bool, int, float)):
+            found.append(replace(known, value=value))
+        else:
+            found.append(known)
+    return replace(case, inputs=tuple(found), constants=tuple(rest), storages=described.storages)
+
+
+def _scalar_now(known: Input, value: torch.Tensor) -> Input:
+    return replace(known, value=float(value)) if isinstance(known, Scalar) else known

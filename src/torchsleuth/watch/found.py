@@ -1,0 +1,93 @@
+"""What a session found: failures, each once, the one that ended the program first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, signal_name
+from torchsleuth.watch.session import Process, processes
+
+
+@dataclass(frozen=True)
+class Found:
+    failure: Failure
+    case: Path | None  # None: Dynamo failed before there was a graph
+    process: Process
+    swallowed: bool = False
+    ended_program: bool = False
+    suspect: bool = False  # a stage that lasted too long; nobody raised anything
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What was watched, and what was found."""
+
+    processes: int
+    graphs: int
+    found: tuple[Found, ...]
+    trouble: str = ""
+    uncaught: str = ""  # an exception that ended a watched process and is none of the failures
+
+    @property
+    def reference(self) -> Process | None:
+        return self.found[0].process if self.found else None
+
+
+def summarise(session: Path, exit_code: int | None) -> Summary:
+    everyone = list(processes(session))
+    found: list[Found] = []
+    uncaught = ""
+    for process in everyone:
+        enders = [e.get("number") for e in process.of("ended-by")]
+        uncaught = uncaught or next((str(e["error"]) for e in process.of("ended-by") if e.get("error")), "")
+        for event in (*process.of("failure"), *process.of("suspect")):
+            found.append(
+                Found(
+                    Failure.from_json(event["failure"]),
+                    Path(event["case"]) if event.get("case") else None,
+                    process,
+                    bool(event.get("swallowed")),
+                    event.get("number") in enders,
+                    event["event"] == "suspect",
+                    str(event.get("place", "")),
+                )
+            )
+        crash = _crash(process, exit_code)
+        if crash is not None:
+            found.append(crash)
+    trouble = session / "trouble.log"
+    return Summary(
+        len(everyone),
+        sum(len(p.of("graph")) for p in everyone),
+        tuple(_each_once(found)),
+        trouble.read_text(encoding="utf-8", errors="replace") if trouble.exists() else "",
+        uncaught,
+    )
+
+
+def _crash(process: Process, exit_code: int | None) -> Found | None:
+    """A process that went silently, in the middle of a stage."""
+    if exit_code is None or process.ended or not process.stage.phase or process.of("suspect"):
+        return None
+    if exit_code == 0:
+        return None  # os._exit or a daemon: whoever waited for it was content
+    number = -exit_code if exit_code < 0 else exit_code - 128 if exit_code > 128 else 0
+    mark = Fingerprint(signal_name(number) if number else "crash")
+    phase = Phase(process.stage.phase)
+    case = process.folder / "sketches" / str(process.stage.graph)
+    return Found(Failure(Kind.CRASH, phase, mark), case if case.is_dir() else None, process, ended_program=True)
+
+
+def _each_once(found: list[Found]) -> list[Found]:
+    """Ranks of one job fail alike; the first is kept.  What ended the program comes first, then what was raised."""
+    kept: dict[tuple[str, str], Found] = {}
+    for one in found:
+        key = (one.failure.kind.value, one.failure.fingerprint.line)
+        if key in kept:
+            if one.ended_program and not kept[key].ended_program:
+                kept[key] = replace(kept[key], ended_program=True)
+        else:
+            kept[key] = one
+    return sorted(kept.values(), key=lambda f: (not f.ended_program, f.suspect, f.swallowed))

@@ -1,0 +1,195 @@
+"""The places where torch's compiler is watched.
+
+    Dynamo converts a frame            a failure is what leaves it, or what it swallowed because it was told to
+      a graph meets its backend        sketched before, since backends change graphs
+        a graph meets Inductor         the ATen graph, with everything Inductor was told beside it
+    a compiled graph is called         with real inputs; those it writes are cloned before
+    a backward compiles or runs        inside .backward(), linked to its forward by compile id
+
+Each hook calls what was there before with what it was given, and returns or raises what that did.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+from torchsleuth.case.failure import Phase
+from torchsleuth.watch import begin
+from torchsleuth.watch.capture import Record
+from torchsleuth.watch.observer import Observer
+from torchsleuth.watch.session import Outbox
+
+_installed: Observer | None = None
+
+
+def install(outbox: Outbox) -> Observer:
+    """Hooks this process, once; modules that are not imported yet are hooked when they are."""
+    global _installed
+    if _installed is not None:
+        _installed.outbox = outbox
+        return _installed
+    observer = _installed = Observer(outbox)
+    for name, patch in (
+        ("torch._dynamo.convert_frame", _hook_frames),
+        ("torch._dynamo.repro.after_dynamo", _hook_backends),
+        ("torch._inductor.compile_fx", _hook_inductor),
+        ("torch._inductor.output_code", _hook_output_code),
+        ("torch._functorch._aot_autograd.schemas", _hook_backward_compilers),
+    ):
+        begin.on_import(name, functools.partial(patch, observer=observer))
+    observer.watch_the_end()
+    return observer
+
+
+def _hook_frames(module: ModuleType, observer: Observer) -> None:
+    holder = module.CatchErrorsWrapper
+    original = holder.__call__
+
+    @functools.wraps(original)
+    def convert(self: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        if not observer.active:
+            return original(self, *args, **kwargs)
+        attempt = observer.frame_began(args[0] if args else None)
+        try:
+            result = original(self, *args, **kwargs)
+        except Exception as error:
+            observer.frame_failed(attempt, error)
+            raise
+        observer.frame_done(attempt)
+        return result
+
+    holder.__call__ = convert
+
+
+def _hook_backends(module: ModuleType, observer: Observer) -> None:
+    holder = module.WrapBackendDebug
+    original = holder.__call__
+
+    @functools.wraps(original)
+    def compile_graph(self: Any, graph: Any, inputs: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        if not observer.active:
+            return original(self, graph, inputs, **kwargs)
+        record = observer.graph_began(graph, inputs, self)
+        try:
+            compiled = original(self, graph, inputs, **kwargs)
+        except Exception as error:
+            instead = observer.backend_failed(record, error, inputs)
+            if instead is None:
+                raise
+            return instead
+        finally:
+            observer.graph_left(record)
+        return observer.graph_compiled(record, compiled) or compiled
+
+    holder.__call__ = compile_graph
+
+
+def _hook_inductor(module: ModuleType, observer: Observer) -> None:
+    original = module._compile_fx_inner
+
+    @functools.wraps(original)
+    def compile_inner(graph: Any, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        if not observer.active:
+            return original(graph, inputs, *args, **kwargs)
+        record = observer.inner_began(graph, inputs, kwargs)
+        backward = bool(kwargs.get("is_backward"))
+        try:
+            return original(graph, inputs, *args, **kwargs)
+        except Exception as error:
+            instead = observer.inner_failed(record, error, backward, graph)
+            if instead is None:
+                raise
+            return instead
+        finally:
+            observer.inner_left(record, backward)
+
+    module._compile_fx_inner = compile_inner
+
+
+def _hook_output_code(module: ModuleType, observer: Observer) -> None:
+    """Runs of Inductor's backward graphs; its forward graphs run inside a call that is watched already."""
+    holder = module.CompiledFxGraph
+    prepare, run = holder.post_compile, holder.__call__
+
+    @functools.wraps(prepare)
+    def post_compile(self: Any, *args: Any, **kwargs: Any) -> Any:
+        observer.output_code_ready(self)
+        return prepare(self, *args, **kwargs)
+
+    @functools.wraps(run)
+    def call(self: Any, inputs: Sequence[Any]) -> Any:
+        __tracebackhide__ = True
+        record = observer.backward_of(self)
+        if record is None or not observer.active:
+            return run(self, inputs)
+        return _run_backward(observer, record, lambda: run(self, inputs))
+
+    holder.post_compile = post_compile
+    holder.__call__ = call
+
+
+def _hook_backward_compilers(module: ModuleType, observer: Observer) -> None:
+    """Backward compilers of every other backend.  Inductor's must stay the object it is, for its cache."""
+    holder, cacheable = module.AOTConfig, module.SerializableAOTDispatchCompiler
+    original = holder.__post_init__
+
+    @functools.wraps(original)
+    def post_init(self: Any) -> None:
+        original(self)
+        if observer.active and self.bw_compiler is not None and not isinstance(self.bw_compiler, cacheable):
+            if self.bw_compiler is not self.fw_compiler or not self.is_export:
+                self.bw_compiler = _watched_compiler(observer, self.bw_compiler)
+
+    holder.__post_init__ = post_init
+
+
+def _watched_compiler(observer: Observer, compiler: Callable[..., Any]) -> Callable[..., Any]:
+    if getattr(compiler, "_torchsleuth_watched", False):
+        return compiler
+
+    @functools.wraps(compiler, updated=())
+    def compile_backward(graph: Any, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        record = observer.record_now()
+        observer.stage(record, Phase.COMPILE_BACKWARD)
+        try:
+            compiled = compiler(graph, inputs, *args, **kwargs)
+        except Exception as error:
+            instead = observer.inner_failed(record, error, True, graph)
+            if instead is None:
+                raise
+            return instead
+        finally:
+            observer.unstage()
+        return _watched_backward(observer, record, compiled) if record is not None else compiled
+
+    compile_backward._torchsleuth_watched = True  # type: ignore[attr-defined]
+    return compile_backward
+
+
+def _watched_backward(observer: Observer, record: Record, compiled: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(compiled, updated=())
+    def call(*args: Any) -> Any:
+        __tracebackhide__ = True
+        return _run_backward(observer, record, lambda: compiled(*args))
+
+    call._boxed_call = getattr(compiled, "_boxed_call", False)  # type: ignore[attr-defined]
+    return call
+
+
+def _run_backward(observer: Observer, record: Record, run: Callable[[], Any]) -> Any:
+    __tracebackhide__ = True
+    observer.stage(record, Phase.RUN_BACKWARD)
+    try:
+        return run()
+    except Exception as error:
+        observer.run_failed(record, error, Phase.RUN_BACKWARD, None)
+        raise
+    finally:
+        observer.unstage()

@@ -1,0 +1,131 @@
+"""Runs the user's command, watched: same terminal, same input, same signals, its own exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from torchsleuth.errors import BadUsage, CommandNotFound
+from torchsleuth.watch.session import OPTIONS, VARIABLE, Options
+
+_FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_TICK = 0.2
+_GRACE = 5.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    exit_code: int  # negative for a signal
+    seconds: float
+    interrupted: bool = False  # Ctrl-C was pressed while it ran
+    stopped: bool = False  # we ended it, because it was seen to hang
+
+
+def resolve(command: Sequence[str]) -> list[str]:
+    """The command as it will be started; a bare x.py means this Python."""
+    if not command:
+        raise BadUsage("Name the program to watch: torchsleuth run python train.py.")
+    words = list(command)
+    if words[0].endswith(".py") and not (shutil.which(words[0]) and os.access(words[0], os.X_OK)):
+        words = [sys.executable, *words]
+    program = shutil.which(words[0])
+    if program is None:
+        raise CommandNotFound(
+            f"{words[0]!r} is not a program that can be started here. Check the spelling, or give its full path."
+        )
+    script = _script_of(words)
+    if script is not None and not Path(script).exists():
+        raise CommandNotFound(f"There is no file {script!r} in {Path.cwd()}. Check the path of the script.")
+    return words
+
+
+def _script_of(words: Sequence[str]) -> str | None:
+    """The script that a Python command line names; None where there is none, or where one cannot be sure."""
+    if not Path(words[0]).name.startswith("python"):
+        return None
+    for word in words[1:]:
+        if word in ("-m", "-c", "-"):
+            return None
+        if not word.startswith("-"):
+            return word if word.endswith(".py") else None
+        if word in ("-W", "-X", "--check-hash-based-pycs"):
+            return None
+    return None
+
+
+def run(
+    command: Sequence[str],
+    session: Path,
+    options: Options,
+    *,
+    extra: Mapping[str, str] | None = None,
+    tick: Callable[[], bool] | None = None,
+) -> Ended:
+    """Runs `command` to its end.  `tick` is called now and then; True means: it hangs, end it."""
+    environment = {**os.environ, VARIABLE: str(session.resolve()), OPTIONS: options.dump(), **(extra or {})}
+    began = time.monotonic()
+    try:
+        process = subprocess.Popen(list(command), env=environment)
+    except OSError as error:
+        raise CommandNotFound(f"{command[0]!r} cannot be started: {error.strerror or error}.") from None
+    interrupted = stopped = False
+    with _signals_to(process) as seen:
+        while True:
+            try:
+                code = process.wait(timeout=_TICK)
+                break
+            except subprocess.TimeoutExpired:
+                if tick is not None and not stopped and tick():
+                    stopped = True
+                    end_tree(process.pid)
+        interrupted = signal.SIGINT in seen
+    return Ended(code, time.monotonic() - began, interrupted, stopped)
+
+
+@contextlib.contextmanager
+def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[set[int]]:
+    """Signals to us go to the program.  Ctrl-C reaches it through the terminal already; we wait for what it does."""
+    seen: set[int] = set()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        seen.add(number)
+        if number != signal.SIGINT or not sys.stdin.isatty():
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    previous = {}
+    for number in (signal.SIGINT, *_FORWARDED):
+        with contextlib.suppress(ValueError):  # not the main thread: signals are somebody else's
+            previous[number] = signal.signal(number, note)
+    try:
+        yield seen
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def end_tree(pid: int) -> None:
+    """Ends a process and its descendants: asked first, killed after a grace."""
+    try:
+        root = psutil.Process(pid)
+        family = [*root.children(recursive=True), root]
+    except psutil.NoSuchProcess:
+        return
+    for member in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            member.terminate()
+    _, alive = psutil.wait_procs(family, timeout=_GRACE)
+    for member in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            member.kill()

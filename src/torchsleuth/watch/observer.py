@@ -1,0 +1,411 @@
+"""Decides, inside the program, what is a failure, and keeps it.
+
+A failure is what reached the user: what left a frame's conversion, a compiled call or a backward; or what made Dynamo
+fall back to eager where it had been told to suppress errors.  What a backend raises and Dynamo handles (restarts,
+exceptions that may become a graph break) is none.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torchsleuth import torch_api
+from torchsleuth.case import aten, folder
+from torchsleuth.case.failure import Failure, Phase, of_exception
+from torchsleuth.watch import capture, surroundings
+from torchsleuth.watch.capture import Record
+from torchsleuth.watch.guarded import complain, guarded
+from torchsleuth.watch.session import Outbox
+from torchsleuth.watch.watchdog import Watchdog
+
+
+@dataclass
+class Attempt:
+    """One frame that Dynamo is converting, and what went wrong inside so far."""
+
+    place: str
+    configs: surroundings.Configs  # before Dynamo patched its own for the time of the conversion
+    errors: list[tuple[BaseException, Record | None, Sequence[Any] | None]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Work:
+    """A stage that a thread is in: for the watchdog, which may have to keep it."""
+
+    record: Record | None
+    phase: Phase
+    inputs: Sequence[Any] | None
+
+
+class Observer:
+    def __init__(self, outbox: Outbox) -> None:
+        self.outbox = outbox
+        self.active = True
+        self._local = threading.local()
+        self._records: dict[str, Record] = {}
+        self._graphs = 0
+        self._seen: dict[str, int] = {}
+        self._cases = 0
+        self._exceptions: list[tuple[weakref.ref[BaseException] | int, int]] = []
+        self._backwards: dict[int, Record] = {}  # by id of the output code, which is not hashable
+        self._watchdog = Watchdog(self)
+
+    # --- frames ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _attempts(self) -> list[Attempt]:
+        return self._local.__dict__.setdefault("attempts", [])
+
+    @guarded
+    def frame_began(self, frame: Any) -> Attempt:
+        code = getattr(frame, "f_code", None)
+        place = f"{code.co_filename}:{code.co_firstlineno} in {code.co_name}" if code else ""
+        attempt = Attempt(place, surroundings.changed_configs())
+        self._attempts.append(attempt)
+        return attempt
+
+    @guarded
+    def frame_done(self, attempt: Attempt | None) -> None:
+        if attempt is None:
+            return
+        self._attempts.remove(attempt)
+        if attempt.errors and torch_api.suppresses_errors():
+            error, record, inputs = attempt.errors[-1]
+            if not torch_api.allowed_to_break(error):
+                self._keep(record, error, Phase.COMPILE_FORWARD, inputs, swallowed=True)
+
+    @guarded
+    def frame_failed(self, attempt: Attempt | None, error: BaseException) -> None:
+        if attempt is None:
+            return
+        self._attempts.remove(attempt)
+        for inner, record, inputs in reversed(attempt.errors):
+            if _leads_to(error, inner):
+                self._keep(record, error, Phase.COMPILE_FORWARD, inputs)
+                return
+        if torch_api.is_control_flow(error):
+            return
+        self._keep_dynamo(attempt, error)
+
+    # --- graphs ---------------------------------------------------------------------------------------------------
+
+    @guarded
+    def graph_began(self, module: Any, inputs: Sequence[Any], wrapper: Any) -> Record:
+        self._graphs += 1
+        backend = torch_api.unwrap_backend(wrapper)
+        configs = self._attempts[-1].configs if self._attempts else surroundings.changed_configs()
+        keep_module = self.outbox.options.keep_going
+        record = capture.sketch(self._graphs, module, inputs, backend, configs, keep_module=keep_module)
+        self._records[record.compile_id] = record
+        self.outbox.event(
+            "graph", number=record.number, compile_id=record.compile_id, ops=len(record.sketch.graph.nodes)
+        )
+        self._save_sketch(record, inputs)
+        self.stage(record, Phase.COMPILE_FORWARD, inputs)
+        self._watchdog.start()
+        return record
+
+    def _save_sketch(self, record: Record, inputs: Sequence[Any]) -> None:
+        where = self.sketch_folder(record)
+        if self.outbox.options.dump_first:
+            capture.case_of(record, Phase.COMPILE_FORWARD, None, inputs, where, self.outbox.options.data_cap)
+        else:
+            folder.save(record.sketch, where)
+
+    def sketch_folder(self, record: Record) -> Path:
+        return self.outbox.here().folder / "sketches" / str(record.number)
+
+    @guarded
+    def graph_left(self, record: Record | None) -> None:
+        if record is not None:
+            self.unstage()
+
+    @guarded
+    def backend_failed(
+        self, record: Record | None, error: BaseException, inputs: Sequence[Any]
+    ) -> Callable[..., Any] | None:
+        """Notes the error; with --keep-going gives what runs instead."""
+        if self._attempts:
+            self._attempts[-1].errors.append((error, record, inputs))
+        if record is None or record.module is None or torch_api.allowed_to_break(error):
+            return None
+        self._keep(record, error, Phase.COMPILE_FORWARD, inputs)
+        self._attempts[-1].errors.clear()
+        return record.module.forward
+
+    def graph_compiled(self, record: Record | None, compiled: Callable[..., Any]) -> Callable[..., Any] | None:
+        return self._wrap(record, compiled) if record is not None else None
+
+    @guarded
+    def _wrap(self, record: Record, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        capture.note_aot_mutations(record)
+
+        @functools.wraps(compiled, updated=())
+        def call(*args: Any) -> Any:
+            __tracebackhide__ = True
+            before = self._before_call(record, args) or {}
+            try:
+                return compiled(*args)
+            except Exception as error:
+                if self.run_failed(record, error, Phase.RUN_FORWARD, capture.restored(args, before)) and record.module:
+                    for i, old in before.items():
+                        args[i].data.copy_(old)
+                    return record.module.forward(*args)
+                raise
+            finally:
+                self.unstage()
+
+        torch_api.copy_call_marks(compiled, call)
+        return call
+
+    @guarded
+    def _before_call(self, record: Record, args: Sequence[Any]) -> dict[int, Any]:
+        record.calls += 1
+        self.stage(record, Phase.RUN_FORWARD, args)
+        if self.outbox.options.dump_first:
+            where = self.sketch_folder(record)
+            capture.case_of(record, Phase.RUN_FORWARD, None, args, where, self.outbox.options.data_cap)
+        if record.sketch.surroundings.grad:
+            capture.remember_inputs(record, args)
+        return capture.clone_mutated(record, args)
+
+    def run_failed(self, record: Record, error: BaseException, phase: Phase, inputs: Sequence[Any] | None) -> bool:
+        """Keeps what a compiled call raised; True when it was kept."""
+        return self._keep(record, error, phase, inputs)
+
+    # --- Inductor and backwards -----------------------------------------------------------------------------------
+
+    @guarded
+    def record_now(self) -> Record | None:
+        return self._records.get(torch_api.compile_id())
+
+    @guarded
+    def inner_began(self, module: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Record | None:
+        record = self.record_now()
+        if record is None:
+            return None
+        backward = bool(kwargs.get("is_backward"))
+        case = guarded(aten.sketch)(module, inputs, kwargs, record.sketch)
+        if case is not None:
+            record.aten[backward] = case
+        self.stage(record, Phase.COMPILE_BACKWARD if backward else Phase.COMPILE_FORWARD)
+        return record
+
+    @guarded
+    def inner_left(self, record: Record | None, backward: bool) -> None:
+        if record is not None:
+            self.unstage()
+
+    @guarded
+    def inner_failed(
+        self, record: Record | None, error: BaseException, backward: bool, module: Any
+    ) -> Callable[..., Any] | None:
+        """A forward's error goes on through the backend hook; a backward's reaches the user from here."""
+        if record is None or not backward or torch_api.allowed_to_break(error):
+            return None
+        if self._attempts:
+            # The backward is being compiled ahead of time, inside the forward: Dynamo may yet swallow it.
+            self._attempts[-1].errors.append((error, record, None))
+            return None
+        self._keep(record, error, Phase.COMPILE_BACKWARD, None)
+        return torch_api.boxed(module.forward) if self.outbox.options.keep_going else None
+
+    @guarded
+    def output_code_ready(self, code: Any) -> None:
+        record = self.record_now()
+        if record is not None and torch_api.is_backward_code(code):
+            self._backwards[id(code)] = record
+            weakref.finalize(code, self._backwards.pop, id(code), None)
+
+    def backward_of(self, code: Any) -> Record | None:
+        return self._backwards.get(id(code))
+
+    # --- stages ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _work(self) -> list[Work]:
+        return self._local.__dict__.setdefault("work", [])
+
+    @guarded
+    def stage(self, record: Record | None, phase: Phase, inputs: Sequence[Any] | None = None) -> None:
+        work = self._work
+        work.append(Work(record, phase, inputs))
+        self.outbox.stage(phase.value, record.number if record else 0)
+        self._watchdog.entered(work)
+
+    @guarded
+    def unstage(self) -> None:
+        work = self._work
+        if work:
+            work.pop()
+        last = work[-1] if work else None
+        self.outbox.stage(last.phase.value if last else "", last.record.number if last and last.record else 0)
+        self._watchdog.entered(work)
+
+    # --- keeping --------------------------------------------------------------------------------------------------
+
+    def _keep(
+        self,
+        record: Record | None,
+        error: BaseException,
+        phase: Phase,
+        inputs: Sequence[Any] | None,
+        *,
+        swallowed: bool = False,
+    ) -> bool:
+        if record is None:
+            return False
+        return bool(self._kept(record, error, phase, inputs, swallowed))
+
+    @guarded
+    def _kept(
+        self, record: Record, error: BaseException, phase: Phase, inputs: Sequence[Any] | None, swallowed: bool
+    ) -> bool:
+        failure = of_exception(error, phase)
+        number = self._new_case(failure, record.number)
+        if number is not None:
+            where = self.outbox.here().folder / "cases" / str(number)
+            capture.case_of(record, phase, failure, inputs, where, self.outbox.options.data_cap)
+            self.save_inner(record, phase, failure, where)
+            self._tell(number, failure, str(where), record, swallowed)
+        self._exceptions.append((_weak(error), self._seen.get(self._key(failure, record.number), -1)))
+        return True
+
+    def save_inner(self, record: Record, phase: Phase, failure: Failure | None, where: Path) -> None:
+        inner = record.aten.get(phase.backward)
+        if inner is not None:
+            guarded(folder.save)(aten.finished(inner, phase, failure), where / "inner")
+
+    @guarded
+    def _keep_dynamo(self, attempt: Attempt, error: BaseException) -> None:
+        failure = of_exception(error, Phase.COMPILE_FORWARD, dynamo=True)
+        number = self._new_case(failure, 0)
+        if number is not None:
+            self.outbox.event(
+                "failure", number=number, failure=failure.to_json(), case=None, place=attempt.place, swallowed=False
+            )
+        self._exceptions.append((_weak(error), self._seen.get(self._key(failure, 0), -1)))
+
+    def _key(self, failure: Failure, graph: int) -> str:
+        return f"{failure.phase.value} {failure.fingerprint.line}"
+
+    def _new_case(self, failure: Failure, graph: int) -> int | None:
+        """A number for a failure that was not seen yet in this process."""
+        key = self._key(failure, graph)
+        if key in self._seen or self._cases >= self.outbox.options.most_cases:
+            return None
+        self._cases += 1
+        self._seen[key] = self._cases
+        return self._cases
+
+    def _tell(self, number: int, failure: Failure, where: str, record: Record, swallowed: bool) -> None:
+        self.outbox.event(
+            "failure", number=number, failure=failure.to_json(), case=where, graph=record.number, swallowed=swallowed
+        )  # fmt: skip
+
+    @guarded
+    def keep_suspect(self, work: Work, seconds: float) -> None:
+        """A stage that lasts too long: kept from the watchdog's thread while the program goes on."""
+        if work.record is None:
+            return
+        from torchsleuth.case.failure import of_hang
+
+        failure = of_hang(work.phase)
+        number = self._new_case(failure, work.record.number)
+        if number is None:
+            return
+        where = self.outbox.here().folder / "cases" / str(number)
+        capture.case_of(work.record, work.phase, failure, work.inputs, where, self.outbox.options.data_cap)
+        self.save_inner(work.record, work.phase, failure, where)
+        self.outbox.event(
+            "suspect",
+            number=number,
+            failure=failure.to_json(),
+            case=str(where),
+            graph=work.record.number,
+            seconds=seconds,
+        )
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def watch_the_end(self) -> None:
+        """Which failure ended the program; and our frames taken out of the traceback that is printed."""
+        previous = sys.excepthook
+
+        def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+            self._note_end(error)
+            guarded(hide_our_frames)(error)
+            previous(kind, error, error.__traceback__)
+
+        sys.excepthook = hook
+
+    @guarded
+    def _note_end(self, error: BaseException) -> None:
+        for kept, number in reversed(self._exceptions):
+            known = kept() if isinstance(kept, weakref.ref) else None
+            same = known is not None and (_leads_to(error, known) or _leads_to(known, error))
+            if same or (isinstance(kept, int) and kept == id(error)):
+                self.outbox.event("ended-by", number=number)
+                return
+        self.outbox.event("ended-by", number=0, error=f"{type(error).__name__}: {error}"[:500])
+
+
+def _weak(error: BaseException) -> weakref.ref[BaseException] | int:
+    try:
+        return weakref.ref(error)
+    except TypeError:  # built-in exceptions take no weak references; holding one would hold the program's frames
+        return id(error)
+
+
+def _leads_to(outer: BaseException, inner: BaseException) -> bool:
+    """Whether `inner` is `outer`, or what it wraps, or what it came from."""
+    seen: set[int] = set()
+    todo: list[BaseException | None] = [outer]
+    while todo:
+        now = todo.pop()
+        if now is None or id(now) in seen:
+            continue
+        if now is inner:
+            return True
+        seen.add(id(now))
+        wrapped = getattr(now, "inner_exception", None)
+        todo += [wrapped if isinstance(wrapped, BaseException) else None, now.__cause__, now.__context__]
+    return False
+
+
+def hide_our_frames(error: BaseException) -> None:
+    seen: set[int] = set()
+    todo: list[BaseException | None] = [error]
+    while todo:
+        now = todo.pop()
+        if now is None or id(now) in seen:
+            continue
+        seen.add(id(now))
+        now.__traceback__ = _without_ours(now.__traceback__)
+        wrapped = getattr(now, "inner_exception", None)
+        todo += [wrapped if isinstance(wrapped, BaseException) else None, now.__cause__, now.__context__]
+
+
+_OUR_FOLDER = str(Path(__file__).parent)
+
+
+def _without_ours(trace: Any) -> Any:
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OUR_FOLDER):
+        trace = trace.tb_next
+    link = trace
+    while link is not None and link.tb_next is not None:
+        if link.tb_next.tb_frame.f_code.co_filename.startswith(_OUR_FOLDER):
+            link.tb_next = link.tb_next.tb_next
+        else:
+            link = link.tb_next
+    return trace
+
+
+__all__ = ["Observer", "Work", "complain", "hide_our_frames"]

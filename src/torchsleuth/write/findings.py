@@ -1,0 +1,61 @@
+"""What is known of a failure in the end: the facts that every page is written from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torchsleuth.case.failure import Failure
+from torchsleuth.case.ir import Source
+from torchsleuth.locate.ladder import Component, Rung
+
+
+@dataclass(frozen=True)
+class Culprit:
+    op: str | None = None
+    compiler_pass: str | None = None
+    source: Source | None = None
+
+
+@dataclass(frozen=True)
+class Repro:
+    """A script, and the record of its verification."""
+
+    path: Path
+    source: str
+    form: str
+    ops: int
+    imports: tuple[str, ...]
+    data_bytes: int
+    verified: bool
+    runs: int
+    failed_runs: int
+    reason: str = ""  # why it is not verified
+
+    @property
+    def lines(self) -> int:
+        return len(self.source.splitlines())
+
+
+@dataclass(frozen=True)
+class Finding:
+    id: str
+    failure: Failure
+    component: Component = Component.UNKNOWN
+    culprit: Culprit = Culprit()
+    rungs: tuple[Rung, ...] = ()
+    case: Path | None = None
+    repro: Repro | None = None
+    ops_before: int = 0
+    judged: int = 0
+    seconds: float = 0.0
+    swallowed: bool = False
+    eager_fails_too: bool = False
+    why_not: str = ""  # what stood in the way of a repro
+    versions: Mapping[str, str] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()  # what the Case could not keep
+
+    @property
+    def reproduced(self) -> bool:
+        return self.repro is not None and self.repro.verified

@@ -1,0 +1,71 @@
+"""issue.md: a report in the shape that maintainers ask for."""
+
+from __future__ import annotations
+
+from torchsleuth.write.findings import Finding
+from torchsleuth.write.repro_text import headline
+from torchsleuth.write.result import show_source
+
+_LABELS = {
+    "dynamo": "module: dynamo",
+    "aot": "module: pt2-dispatcher",
+    "decomposition": "module: decompositions",
+    "partitioner": "module: pt2-dispatcher",
+    "inductor": "module: inductor",
+    "backend": "",
+    "unknown": "",
+}
+
+
+def write(finding: Finding) -> str:
+    parts = [f"# {headline(finding.failure)}", "", *_summary(finding), "", "## Repro", ""]
+    if finding.repro is None:
+        parts += [f"No script reproduces it alone: {finding.why_not}", ""]
+    else:
+        state = (
+            f"Verified: it failed in the same way in {finding.repro.failed_runs} of {finding.repro.runs} fresh processes, "
+            "and passes with `TORCH_COMPILE_DISABLE=1`."
+            if finding.repro.verified
+            else f"Not verified: {finding.repro.reason}"
+        )
+        parts += [state, "", "```python", finding.repro.source.rstrip(), "```", ""]
+    if finding.rungs:
+        parts += ["## Ablation", "", "| backend | fails alike | said |", "|---|---|---|"]
+        parts += [f"| {r.backend} | {_yes(r.fails)} | {_cell(r.said)} |" for r in finding.rungs]
+        parts.append("")
+    parts += [
+        "## Error",
+        "",
+        "```",
+        finding.failure.text.strip()[-6000:] or finding.failure.fingerprint.line,
+        "```",
+        "",
+    ]
+    parts += ["## Versions", "", *(f"- {name}: {value}" for name, value in finding.versions.items()), ""]
+    return "\n".join(parts)
+
+
+def _summary(finding: Finding) -> list[str]:
+    rows = [
+        f"- kind: {finding.failure.kind.value}, {finding.failure.phase.value}",
+        f"- component: {finding.component.value}",
+    ]
+    if finding.culprit.op:
+        rows.append(f"- operator: `{finding.culprit.op}`")
+    if finding.culprit.source:
+        rows.append(f"- source: `{show_source(finding.culprit.source)}`: `{finding.culprit.source.code}`")
+    label = _LABELS[finding.component.value]
+    if label:
+        rows.append(f"- label: {label}")
+    if finding.swallowed:
+        rows.append("- the program went on in eager, because `suppress_errors` is set")
+    rows += [f"- not kept: {what}" for what in finding.unknown]
+    return rows
+
+
+def _yes(fails: bool | None) -> str:
+    return {True: "yes", False: "no", None: "not judged"}[fails]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")[:160]

@@ -1,0 +1,66 @@
+"""repro.py: the judged script with a docstring on top that says what fails, where, and with which versions."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from torchsleuth.case.failure import Failure, Kind
+from torchsleuth.case.model import Case
+from torchsleuth.case.program import Form, Rendering
+from torchsleuth.locate.ladder import Component, Rung
+
+_PHASES = {
+    "compile-forward": "while compiling the forward graph",
+    "compile-backward": "while compiling the backward graph",
+    "run-forward": "when the compiled forward runs",
+    "run-backward": "when the compiled backward runs",
+}
+_FORMS = {
+    Form.BACKEND: "The graph is handed to the backend as Dynamo captured it, because compiling it again from Python gives another graph.",
+    Form.INNER: "The graph after AOTAutograd is handed to Inductor, because the failure does not show in any other form.",
+}
+
+
+def with_docstring(
+    rendering: Rendering,
+    case: Case,
+    failure: Failure,
+    component: Component,
+    rungs: Sequence[Rung],
+    notes: Sequence[str] = (),
+) -> str:
+    paragraphs = [f"{headline(failure)}", _where(failure, component), _versions(case), *_passes(rungs)]
+    if rendering.form in _FORMS:
+        paragraphs.append(_FORMS[rendering.form])
+    foreign = [m for m in rendering.imports if m != "torch"]
+    if foreign:
+        paragraphs.append(f"Needs besides torch: {', '.join(foreign)}.")
+    paragraphs += notes
+    text = "\n".join(textwrap.fill(p.replace("\\", "/").replace('"""', "'''"), 110) for p in paragraphs)
+    return f'"""{text}\n"""\n{rendering.source}'
+
+
+def headline(failure: Failure) -> str:
+    mark = failure.fingerprint
+    if failure.kind is Kind.CRASH:
+        return f"The process dies with {mark.error}."
+    if failure.kind is Kind.HANG:
+        return "It never ends."
+    return f"{mark.error}: {mark.message}" if mark.message else mark.error
+
+
+def _where(failure: Failure, component: Component) -> str:
+    place = "" if component is Component.UNKNOWN else f" in {component.value}"
+    return f"{failure.kind.value}{place}, {_PHASES[failure.phase.value]}."
+
+
+def _versions(case: Case) -> str:
+    known = case.versions
+    return ", ".join(f"{name} {known[name]}" for name in ("torch", "python", "cuda") if name in known) + "."
+
+
+def _passes(rungs: Sequence[Rung]) -> list[str]:
+    passing = [r.backend for r in rungs if r.fails is False]
+    names = ", ".join(f'backend="{b}"' for b in passing)
+    return [f"Passes with TORCH_COMPILE_DISABLE=1{' and with ' + names if names else ''}."]

@@ -1,0 +1,109 @@
+"""result.json, schema 1: a contract with whoever reads it.  What is not known is "unknown" or null, never left out."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from torchsleuth.case.ir import Source
+from torchsleuth.write.findings import Finding
+
+SCHEMA = 1
+
+
+class RunVerdict(str, Enum):
+    OK = "ok"
+    FAILURE = "failure"
+    NOT_REPRODUCED = "not-reproduced"
+    PROGRAM_ERROR = "program-error"
+    NOT_WATCHED = "not-watched"
+
+    @property
+    def exit_status(self) -> int:
+        return {"ok": 0, "failure": 1, "not-watched": 2, "not-reproduced": 3, "program-error": 4}[self.value]
+
+
+@dataclass(frozen=True)
+class Result:
+    version: str
+    torch: str
+    command: tuple[str, ...]
+    exit_code: int
+    verdict: RunVerdict
+    processes: int
+    graphs: int
+    numbers_checked: int
+    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+
+def to_json(result: Result, out: Path) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "torchsleuth": result.version,
+        "torch": result.torch,
+        "command": list(result.command),
+        "exit_code": result.exit_code,
+        "verdict": result.verdict.value,
+        "watched": {
+            "processes": result.processes,
+            "graphs": result.graphs,
+            "numbers_checked": result.numbers_checked,
+        },
+        "notes": list(result.notes),
+        "failures": [_finding(f, out) for f in result.findings],
+        "report": None,
+    }
+
+
+def _finding(finding: Finding, out: Path) -> dict[str, Any]:
+    repro, culprit = finding.repro, finding.culprit
+    return {
+        "id": finding.id,
+        "kind": finding.failure.kind.value,
+        "component": finding.component.value,
+        "fingerprint": finding.failure.fingerprint.line,
+        "phase": finding.failure.phase.value,
+        "culprit": {"op": culprit.op, "pass": culprit.compiler_pass, "source": show_source(culprit.source)},
+        "workaround": None,
+        "case": _relative(finding.case, out),
+        "repro": None
+        if repro is None
+        else {
+            "path": _relative(repro.path, out),
+            "verified": repro.verified,
+            "failed_runs": repro.failed_runs,
+            "runs": repro.runs,
+            "form": repro.form,
+            "ops": repro.ops,
+            "lines": repro.lines,
+            "imports": list(repro.imports),
+            "data_bytes": repro.data_bytes,
+        },
+        "reduction": {
+            "ops_before": finding.ops_before,
+            "ops_after": repro.ops if repro else finding.ops_before,
+            "judged": finding.judged,
+            "judged_to_smallest": finding.judged,
+            "seconds": round(finding.seconds, 2),
+        },
+    }
+
+
+def _relative(path: Path | None, out: Path) -> str | None:
+    return None if path is None else os.path.relpath(path, out)
+
+
+def show_source(source: Source | None, base: Path | None = None) -> str | None:
+    """file:line, relative to the working folder where it can be."""
+    if source is None:
+        return None
+    here = base or Path.cwd()
+    try:
+        name = str(Path(source.file).resolve().relative_to(here.resolve()))
+    except ValueError:
+        name = source.file
+    return f"{name}:{source.line}"
