@@ -43,18 +43,15 @@ class Means:
     path: tuple[str, ...]
     jobs: int
     deadline: float
-    hang_limit: float
 
     @staticmethod
-    def of(process: Process, environment: Mapping[str, str], seconds: float, jobs: int, hang_limit: float) -> Means:
+    def of(process: Process, environment: Mapping[str, str], seconds: float, jobs: int) -> Means:
         path = tuple(p for p in process.hello.get("path", []) if isinstance(p, str))
         extra = [
             p or str(process.hello.get("cwd", ".")) for p in path if "site-packages" not in p and "/lib/python" not in p
         ]
         deadline = min(deadline_for(seconds), _LONGEST_DEADLINE)
-        return Means(
-            str(process.hello["executable"]), judge_environment(environment), tuple(extra), jobs, deadline, hang_limit
-        )
+        return Means(str(process.hello["executable"]), judge_environment(environment), tuple(extra), jobs, deadline)
 
 
 class Investigation:
@@ -103,6 +100,14 @@ class Investigation:
             path=self.means.path,
         )  # fmt: skip
 
+    def hangs(self, found: Found) -> bool:
+        """Whether a stage that lasts too long in the program does not end alone either."""
+        if found.case is None:
+            return False
+        case = replace(folder.load(found.case, ours=True), phase=found.failure.phase)
+        best, _ = self._find_form(self._bench(case, hang_limit(case)), case, None, found.case, found.failure)
+        return best is not None
+
     # --- one failure ----------------------------------------------------------------------------------------------
 
     def look_into(self, found: Found, name: str, *, first: bool) -> Finding:
@@ -138,7 +143,7 @@ class Investigation:
     def _reproduce(
         self, finding: Finding, case: Case, inner: Case | None, home: Path, found: Found, *, first: bool
     ) -> Finding:
-        deadline = self.means.hang_limit if found.failure.kind is Kind.HANG else self.means.deadline
+        deadline = hang_limit(case) if found.failure.kind is Kind.HANG else self.means.deadline
         bench = self._bench(case, deadline)
         before = bench.judge.judged
         self._say(f"judging {finding.id}: {operators(case.graph)} operators, does it fail alone?")
@@ -192,7 +197,7 @@ class Investigation:
         self, finding: Finding, case: Case, best: Tried, ladder: Ladder, home: Path, *, first: bool
     ) -> Repro:
         failure = finding.failure
-        limit = self.means.hang_limit if failure.kind is Kind.HANG else None
+        limit = hang_limit(case) if failure.kind is Kind.HANG else None
         rendering = render(case, best.form, data=best.with_data, hang_limit=limit)
         ops = operators(case.graph)
         notes = [f"Not reduced: {ops} operators, as the program had them."] if ops > 3 else []
@@ -219,10 +224,15 @@ def _repro(
     )
 
 
+def hang_limit(case: Case) -> float:
+    """Seconds after which a graph that eager runs at once is said to hang: more for more operators."""
+    return deadline_for(0.05 * operators(case.graph))
+
+
 def _move(kept: Path, home: Path) -> None:
     home.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(home, ignore_errors=True)
-    shutil.move(str(kept), str(home))
+    shutil.copytree(kept, home)
 
 
 def _load_inner(home: Path) -> Case | None:

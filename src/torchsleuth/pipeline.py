@@ -15,12 +15,15 @@ from pathlib import Path
 
 from torchsleuth import __version__
 from torchsleuth.case import files
+from torchsleuth.case.failure import Kind
 from torchsleuth.errors import OutputUnwritable
 from torchsleuth.investigate import Investigation, Means, write_issue
+from torchsleuth.locate.ladder import Component
 from torchsleuth.watch import launcher
-from torchsleuth.watch.found import Summary, summarise
+from torchsleuth.watch.found import Found, Summary, summarise
 from torchsleuth.watch.hangs import HangWatch
 from torchsleuth.watch.launcher import Ended
+from torchsleuth.watch.rerun import Again
 from torchsleuth.watch.session import Options, processes
 from torchsleuth.write.findings import Finding
 from torchsleuth.write.result import Result, RunVerdict, to_json
@@ -46,13 +49,15 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
     session = out / "logs" / "watch"
     session.mkdir(parents=True)
     options = Options(keep_going=settings.keep_going, hang_after=settings.hang_after)
-    hangs = HangWatch(session, settings.hang_after)
+    hangs = HangWatch(session, settings.hang_after, lambda suspect: _hangs(suspect, out, settings))
     ended = launcher.run(words, session, options, tick=hangs.tick)
+    hangs.close()
     summary = summarise(session, ended.exit_code)
     if ended.interrupted and not summary.found:
         summary = replace(summary, found=hangs.interrupted())
     notes: list[str] = list(_notes(ended, summary, settings))
-    findings = _investigate(summary, ended, out, settings, say, notes) if summary.found else ()
+    again = Again(words, out / "logs", ended.seconds) if settings.rerun else None
+    findings = _investigate(summary, ended, out, settings, say, notes, again) if summary.found else ()
     verdict = _verdict(summary, ended, findings)
     notes += _verdict_notes(verdict, summary, ended, findings)
     result = Result(
@@ -64,6 +69,12 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
         write_issue(findings[0], out)
     _tidy(session, out)
     return result, out
+
+
+def _hangs(suspect: Found, out: Path, settings: Settings) -> bool:
+    means = Means.of(suspect.process, os.environ, 0.0, settings.jobs)
+    with Investigation(means, out, lambda _: None) as investigation:
+        return investigation.hangs(suspect)
 
 
 def make_output_folder(wanted: Path | None, words: Sequence[str]) -> Path:
@@ -89,10 +100,16 @@ def make_output_folder(wanted: Path | None, words: Sequence[str]) -> Path:
 
 
 def _investigate(
-    summary: Summary, ended: Ended, out: Path, settings: Settings, say: Say, notes: list[str]
+    summary: Summary,
+    ended: Ended,
+    out: Path,
+    settings: Settings,
+    say: Say,
+    notes: list[str],
+    again: Again | None,
 ) -> tuple[Finding, ...]:
     process = summary.found[0].process
-    means = Means.of(process, os.environ, ended.seconds, settings.jobs, max(30.0, settings.hang_after))
+    means = Means.of(process, os.environ, ended.seconds, settings.jobs)
     findings: list[Finding] = []
     with Investigation(means, out, say) as investigation, _interruptible(investigation) as stopped:
         for number, found in enumerate(summary.found[:_MOST_FAILURES], start=1):
@@ -100,10 +117,44 @@ def _investigate(
                 notes.append("stopped by Ctrl-C: not every failure was looked into")
                 break
             say(f"{found.failure.kind.value}: {found.failure.fingerprint.line}")
-            findings.append(investigation.look_into(found, f"f{number}", first=number == 1))
+            finding = investigation.look_into(found, f"f{number}", first=number == 1)
+            if not finding.reproduced and again is not None and not stopped.is_set():
+                finding = _once_more(finding, found, investigation, again, say, notes, first=number == 1)
+            findings.append(finding)
     if len(summary.found) > _MOST_FAILURES:
         notes.append(f"{len(summary.found) - _MOST_FAILURES} more failures were seen and not looked into")
     return tuple(findings)
+
+
+def _once_more(
+    finding: Finding,
+    found: Found,
+    investigation: Investigation,
+    again: Again,
+    say: Say,
+    notes: list[str],
+    *,
+    first: bool,
+) -> Finding:
+    """What only the program itself can tell: does it fail in eager, is Dynamo to blame, what were the values?"""
+    say("running the program once more, with compilation off")
+    if again.fails_in_eager():
+        notes.append("the program was run once more with compilation off, and failed all the same")
+        return replace(
+            finding, eager_fails_too=True, why_not="eager itself fails: the program fails with compilation off"
+        )
+    if found.failure.kind is Kind.CRASH and found.case is not None:
+        say("running the program once more, keeping the values of every graph before it runs")
+        seen = again.crash_with_values()
+        notes.append("the program was run once more, to keep the values of the graph that crashed")
+        if seen is not None:
+            finding = investigation.look_into(seen, finding.id, first=first)
+    elif found.failure.kind is not Kind.DYNAMO_ERROR:
+        say("running the program once more, with every graph forced to eager")
+        if again.fails_with_graphs_in_eager(found.failure):
+            notes.append("the program fails in the same way with every graph run in eager: Dynamo is to blame")
+            finding = replace(finding, component=Component.DYNAMO)
+    return finding
 
 
 class _interruptible:

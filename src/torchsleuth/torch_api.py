@@ -64,8 +64,7 @@ def _functions_by_id() -> dict[int, str]:
 def qualified_name(function: Any) -> str | None:
     """The dotted name under which `resolve` finds `function` again, or None."""
     if isinstance(function, torch._ops.OpOverload):
-        namespace, _, name = function._schema.name.partition("::")
-        return f"torch.ops.{namespace}.{name}.{function._overloadname}"
+        return f"torch.ops.{function._schema.name.replace('::', '.')}.{function._overloadname}"
     if isinstance(function, torch._ops.HigherOrderOperator):
         return f"torch.ops.higher_order.{function.__name__}"
     if isinstance(function, torch._ops.OpOverloadPacket):
@@ -145,6 +144,13 @@ def is_wrapper_subclass(tensor: torch.Tensor) -> bool:
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
     return bool(is_traceable_wrapper_subclass(tensor))
+
+
+def has_hooks(module: torch.nn.Module) -> bool:
+    """Whether calling `module` runs more than its forward."""
+    return bool(
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    )
 
 
 def version_of(tensor: torch.Tensor) -> int:
@@ -295,9 +301,15 @@ def copy_call_marks(compiled: Any, wrapper: Any) -> None:
 
 
 def boxed(function: Callable[..., Any]) -> Callable[..., Any]:
-    from torch._functorch.aot_autograd import make_boxed_func
+    made: Callable[..., Any] = importlib.import_module("functorch.compile").make_boxed_func(function)
+    return made
 
-    return make_boxed_func(function)  # type: ignore[no-any-return]
+
+def is_cacheable_compiler(compiler: Any) -> bool:
+    """Inductor's compilers, which AOTAutograd's cache knows by their class."""
+    from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
+
+    return isinstance(compiler, SerializableAOTDispatchCompiler)
 
 
 def is_backward_code(code: Any) -> bool:
@@ -389,3 +401,12 @@ def register_backend(name: str, backend: Callable[..., Any]) -> None:
     dynamo = importlib.import_module("torch._dynamo")
     if name not in dynamo.list_backends(exclude_tags=()):
         dynamo.register_backend(backend, name=name)
+
+
+# --- what the doctor asks -----------------------------------------------------------------------------------------
+
+
+def cpp_compiler() -> str:
+    """The C++ compiler that Inductor will use; raises where it finds none."""
+    found: str = importlib.import_module("torch._inductor.cpp_builder").get_cpp_compiler()
+    return found

@@ -101,6 +101,23 @@ def test_nothing_is_left_in_either_folder(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "here").iterdir()] == ["repro.py"]
 
 
+@pytest.mark.parametrize("name", ["my results", "a'b", "$HOME", "x;y"])
+def test_caches_never_stand_where_a_compiler_would_stumble(tmp_path: Path, name: str) -> None:
+    """Inductor does not quote the paths it hands to the C++ compiler."""
+    with ToyJudge(tmp_path / name, lambda order: False) as judge:
+        assert judge.judge(Trial("source", tmp_path)).verdict is Verdict.PASSED
+        (order,) = judge.orders
+        assert name not in order.cache
+        assert judge.scratch.is_dir()
+    assert not judge.scratch.exists()
+
+
+def test_a_plain_scratch_folder_is_used_and_left(tmp_path: Path) -> None:
+    with ToyJudge(tmp_path / "scratch", lambda order: False) as judge:
+        assert judge.scratch == tmp_path / "scratch"
+    assert judge.scratch.is_dir()
+
+
 def test_a_cache_run_shares_the_cache_and_the_last_counts(tmp_path: Path) -> None:
     judge = ToyJudge(tmp_path / "scratch", lambda order: len(judge.orders) == 2)
     outcome = judge.judge(Trial("source", tmp_path, cache_runs=2))

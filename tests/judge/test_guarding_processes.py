@@ -65,12 +65,10 @@ def test_it_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_output_environment_folder_and_input_are_as_launched(tmp_path: Path) -> None:
-    script = (
-        "import os, sys; print(os.environ['TOY'], os.getcwd(), repr(sys.stdin.read())); print('e', file=sys.stderr)"
-    )
+    script = "import os, sys; print(os.environ['TOY'], os.getcwd(), [*sys.stdin]); print('e', file=sys.stderr)"
     run = Run(tmp_path, script)
     assert run.ending().status == 0
-    assert set(run.output.read_text().splitlines()) == {f"yes {tmp_path} ''", "e"}
+    assert set(run.output.read_text().splitlines()) == {f"yes {tmp_path} []", "e"}
 
 
 def test_it_has_a_session_of_its_own(tmp_path: Path) -> None:

@@ -55,7 +55,10 @@ def decode(kind: Any, data: Any, place: str = "case") -> Any:
             raise _damaged(place, data, "null")
         return None
     if kind is float and type(data) is int:
-        return float(data)
+        try:
+            return float(data)
+        except OverflowError:
+            raise _damaged(place, data, "a number") from None
     if type(data) is not kind:
         raise _damaged(place, data, getattr(kind, "__name__", str(kind)))
     return data

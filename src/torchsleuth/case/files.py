@@ -15,11 +15,14 @@ from torchsleuth.errors import OutputUnwritable
 
 def write_text(path: Path, text: str) -> None:
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def write_json(path: Path, data: Any) -> None:
-    write_text(path, json.dumps(data, indent=1, ensure_ascii=False, default=str) + "\n")
+    text = json.dumps(data, indent=1, ensure_ascii=False, default=str)
+    if any("\ud800" <= c <= "\udfff" for c in text):  # a path that is not UTF-8: JSON has its own way to say so
+        text = json.dumps(data, indent=1, default=str)
+    write_text(path, text + "\n")
 
 
 @contextlib.contextmanager

@@ -7,16 +7,20 @@ believed: schema, shape of the JSON, names in the graph text, the length of the 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
-from torchsleuth.case import codec, files, graph_text
+from torchsleuth.case import checks, codec, files, graph_text
 from torchsleuth.case.failure import Failure, Phase
 from torchsleuth.case.model import SCHEMA, Case, Input, Level, Opaque, Scalar, Storage, Surroundings, Tensor
 from torchsleuth.errors import DamagedCase, NewerSchema
 
 GRAPH, META, TENSORS = "graph.py", "case.json", "tensors.safetensors"
 _INPUTS: dict[str, type[Tensor] | type[Scalar] | type[Opaque]] = {"tensor": Tensor, "scalar": Scalar, "opaque": Opaque}
+
+
+_NOT_THE_USERS = {*sys.stdlib_module_names, "torch", "torchsleuth", "numpy", "builtins"}
 
 
 def save(case: Case, folder: Path) -> None:
@@ -53,29 +57,30 @@ def load(folder: Path, *, ours: bool = False) -> Case:
         data = json.loads((folder / META).read_text(encoding="utf-8"))
         text = (folder / GRAPH).read_text(encoding="utf-8")
     except FileNotFoundError as error:
+        missing = Path(str(error.filename)).name
         raise DamagedCase(
-            f"{folder} is not a Case: {Path(str(error.filename)).name} is missing. Name a folder like torchsleuth-out/.../cases/f1."
+            f"{folder} is not a Case: {missing} is missing. Name a folder like torchsleuth-out/.../cases/f1."
         ) from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise DamagedCase(f"The Case in {folder} cannot be read: {error}. Take a fresh capture.") from None
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        raise DamagedCase(f"The Case in {folder} cannot be read: {str(error)[:200]}. Take a fresh capture.") from None
     case = from_json(data, text, ours=ours)
     check_tensor_file(case, folder)
     return case
 
 
 def from_json(data: Any, text: str, *, ours: bool = False) -> Case:
-    if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
+    if not isinstance(data, dict) or type(data.get("schema")) is not int or data["schema"] < 1:
         raise DamagedCase("case.json holds no Case. Take a fresh capture.")
     if data["schema"] > SCHEMA:
         raise NewerSchema(
-            f"This Case was written by a newer torchsleuth (schema {data['schema']}, this one reads {SCHEMA}). Upgrade torchsleuth."
+            f"This Case was written by a newer torchsleuth (schema {data['schema']}, this one reads {SCHEMA}). "
+            "Upgrade torchsleuth."
         )
     try:
         surroundings: Surroundings = codec.decode(Surroundings, data["surroundings"], "surroundings")
-        modules = frozenset(m for c in _codes(surroundings) for m in c.imports)
         case = Case(
             Level(data["level"]),
-            graph_text.parse(text, data["graph"], None if ours else modules),
+            graph_text.parse(text, data["graph"], None if ours else _modules(surroundings)),
             tuple(codec.decode(_INPUTS[i["kind"]], i, "input") for i in data["inputs"]),
             codec.decode(tuple[Tensor, ...], data["constants"], "constants"),
             codec.decode(tuple[Storage, ...], data["storages"], "storages"),
@@ -83,34 +88,21 @@ def from_json(data: Any, text: str, *, ours: bool = False) -> Case:
             Phase(data["phase"]),
             Failure.from_json(data["failure"]) if data["failure"] else None,
             codec.decode(dict[str, str], data["versions"], "versions"),
-            str(data["compile_id"]),
-            data["context"] if isinstance(data["context"], dict) else {},
+            codec.decode(str, data["compile_id"], "compile_id"),
+            codec.decode(dict[str, Any], data["context"], "context"),
         )
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, SyntaxError, RecursionError) as error:
-        raise DamagedCase(f"case.json is incomplete ({type(error).__name__}: {error}). Take a fresh capture.") from None
-    _check_consistent(case)
+        checks.check_case(case)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
+        raise DamagedCase(
+            f"case.json is incomplete ({type(error).__name__}: {str(error)[:200]}). Take a fresh capture."
+        ) from None
     return case
 
 
-def _codes(surroundings: Surroundings) -> list[Any]:
-    return [*surroundings.code, *([surroundings.backend.code] if surroundings.backend.code else [])]
-
-
-def _check_consistent(case: Case) -> None:
-    if len(case.inputs) != len(case.graph.placeholders):
-        raise DamagedCase(
-            f"The graph takes {len(case.graph.placeholders)} inputs and the Case holds {len(case.inputs)}. Take a fresh capture."
-        )
-    tensors = [t for t in (*case.inputs, *case.constants) if isinstance(t, Tensor)]
-    for tensor in tensors:
-        sizes = (*tensor.shape, *tensor.stride, tensor.offset)
-        if len(tensor.shape) != len(tensor.stride) and not tensor.unknown:
-            raise DamagedCase("A tensor has more sizes than strides. Take a fresh capture.")
-        if any(s < 0 for s in sizes) or not 0 <= tensor.storage < max(1, len(case.storages)):
-            raise DamagedCase("A tensor describes memory that no storage has. Take a fresh capture.")
-    for graph in case.graph.all_graphs():
-        if any(not 0 <= index < len(case.constants) for index in graph.tensors.values()):
-            raise DamagedCase("The graph names a constant that the Case does not hold. Take a fresh capture.")
+def _modules(surroundings: Surroundings) -> frozenset[str]:
+    """Modules of the user's whose functions the graph may call; never those that every interpreter has."""
+    named = {m for code in checks.codes(surroundings) for m in code.imports}
+    return frozenset(m for m in named if m.split(".")[0] not in _NOT_THE_USERS)
 
 
 def check_tensor_file(case: Case, folder: Path) -> None:
@@ -126,10 +118,11 @@ def check_tensor_file(case: Case, folder: Path) -> None:
             if length > min(size, 100_000_000):
                 raise ValueError("its header is cut off")
             header = json.loads(file.read(length))
-        ends = {name: row["data_offsets"] for name, row in header.items() if name != "__metadata__"}
         for name, nbytes in kept.items():
-            begin, end = ends[name]
-            if end - begin != nbytes or 8 + length + end > size:
+            begin, end = codec.decode(tuple[int, int], header[name]["data_offsets"], name)
+            if end - begin != nbytes or not 0 <= begin <= end <= size - 8 - length:
                 raise ValueError(f"{name} is cut off")
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            if header[name]["dtype"] != "U8" or header[name]["shape"] != [nbytes]:
+                raise ValueError(f"{name} holds no bytes")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, MemoryError) as error:
         raise DamagedCase(f"{path} is damaged: {error}. Take a fresh capture.") from None

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from torchsleuth import torch_api
+from torchsleuth.case import allowed, constructors
+from torchsleuth.case.expressions import MOST_BITS
+from torchsleuth.case.graph_text import UNKNOWN_FUNCTION
 from torchsleuth.case.ir import Arg, Graph, Made, Name, Node, Op, Ref, Source, Unknown, Value
+from torchsleuth.errors import DamagedCase, UnsafeGraph
 
 # Meta that changes how a node compiles: checkpoint's tags, partitioner hints, stream and region annotations.
 _TAGS = (
@@ -59,13 +64,26 @@ def graph_of(module: torch.fx.GraphModule, tensors: Tensors) -> Graph:
             bodies[path] = graph_of(value, tensors)
         elif isinstance(value, torch.Tensor):
             kept[path] = tensors.index(value)
-        elif isinstance(value, torch.nn.Module) and type(value).__module__.startswith("torch.nn."):
-            modules[path] = f"torch.nn.{type(value).__name__}({value.extra_repr()})"
+        elif isinstance(value, torch.nn.Module) and (text := constructor(value)):
+            modules[path] = text
             for name, part in [*value.named_parameters(), *value.named_buffers()]:
                 kept[f"{path}.{name}"] = tensors.index(part)
         else:
             unknown[path] = type(value).__module__ + "." + type(value).__qualname__
     return Graph(nodes, bodies, kept, modules, unknown)
+
+
+def constructor(module: torch.nn.Module) -> str:
+    """How to make a layer of torch.nn again, or nothing: a subclass, one that holds others, one with hooks."""
+    name = type(module).__name__
+    hooked = torch_api.has_hooks(module)
+    if getattr(torch.nn, name, None) is not type(module) or any(True for _ in module.children()) or hooked:
+        return ""
+    try:
+        read = constructors.read(f"torch.nn.{name}({module.extra_repr()})")
+    except DamagedCase:
+        return ""
+    return constructors.show(replace(read, training=module.training))
 
 
 def _attribute(module: torch.nn.Module, path: str) -> Any:
@@ -78,9 +96,7 @@ def _attribute(module: torch.nn.Module, path: str) -> Any:
 def _node(node: torch.fx.Node) -> Node:
     target = node.target
     if node.op == "call_function":
-        name = (
-            torch_api.qualified_name(target) or f"unknown_function.{getattr(target, '__name__', type(target).__name__)}"
-        )
+        name = torch_api.qualified_name(target) or UNKNOWN_FUNCTION + getattr(target, "__name__", type(target).__name__)
     else:
         name = str(target)
     return Node(
@@ -101,6 +117,8 @@ def _plain(value: Any) -> Any:
 
 
 def argument(value: Any) -> Arg:
+    if type(value) is int and value.bit_length() > MOST_BITS:
+        return Unknown(f"an int of {value.bit_length()} bits")
     if value is None or value is Ellipsis or type(value) in (bool, int, float, complex, str):
         return value
     if isinstance(value, torch.fx.Node):
@@ -116,7 +134,10 @@ def argument(value: Any) -> Arg:
     if isinstance(value, list):
         return [argument(v) for v in value]
     if isinstance(value, Mapping):
-        return {argument(k): argument(v) for k, v in value.items()}
+        try:
+            return {argument(k): argument(v) for k, v in value.items()}
+        except TypeError:  # a size or a slice as a key
+            return Unknown("a dictionary with keys that text cannot hold")
     if isinstance(value, range):
         return Made("range", (value.start, value.stop, value.step))
     return _object(value)
@@ -135,12 +156,22 @@ def _object(value: Any) -> Arg:
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         return argument(value.item())
     if hasattr(type(value), "__members__") and type(value).__module__.startswith("torch"):
-        return Name(f"{type(value).__module__}.{type(value).__qualname__}.{value.name}")
+        return _named(f"{type(value).__module__}.{type(value).__qualname__}.{value.name}", value)
     if callable(value):
         name = torch_api.qualified_name(value)
         if name:
-            return Name(name)
+            return _named(name, value)
     return Unknown(f"{type(value).__module__}.{type(value).__qualname__}")
+
+
+def _named(dotted: str, value: Any) -> Arg:
+    """By its name, if that is one which may stand in a graph and finds `value` again."""
+    try:
+        if torch_api.resolve(allowed.check_value(dotted)) == value:
+            return Name(dotted)
+    except (UnsafeGraph, AttributeError, ImportError):
+        pass
+    return Unknown(dotted)
 
 
 def value_of(node: torch.fx.Node) -> Value | None:

@@ -7,24 +7,41 @@
         return (relu,)
 
 A call on a node is a method, on `self` a module, on anything else a function.  Bodies of higher-order operators follow
-as functions of their own, named by attribute path.  What the text cannot hold (strides, tags, sources) stands in a
-table beside it; `read` joins the two again, and the round trip is exact.
+as functions of their own, named by attribute path.  What the text cannot hold (strides, tags, sources, a node whose
+name means something else in Python) stands in a table beside it; `parse` joins the two again, and the round trip is
+exact.
 """
 
 from __future__ import annotations
 
 import ast
-import keyword
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
-from torchsleuth.case import allowed
-from torchsleuth.case.expressions import dotted_name, read, show
-from torchsleuth.case.ir import Arg, Graph, Node, Op, Source, Value
+from torchsleuth.case import allowed, codec
+from torchsleuth.case.expressions import attribute, dotted_name, is_word, read, show, show_dotted
+from torchsleuth.case.ir import Arg, Graph, Made, Name, Node, Op, Ref, Source, Value, map_args
 from torchsleuth.errors import DamagedCase, UnsafeGraph
 
-_ROOTS = {"torch", "operator", "_operator", "math", "self", "unknown", "slice", "float", "complex", "range"}
+UNKNOWN_FUNCTION = "unknown_function."  # a function that has no name to find it by; it can be read, never called
+_ROOTS = {
+    "torch", "operator", "_operator", "math", "self", "unknown", "value", "slice", "float", "complex", "range",
+    "getattr", "unknown_function",
+}  # fmt: skip
+_UNREADABLE = (
+    SyntaxError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+)
+_DEEPEST_BODY = 50  # no higher-order operator nests deeper; a text that does is an attack on the stack
 _SHORT = {
     "torch.float32": "f32", "torch.float64": "f64", "torch.float16": "f16", "torch.bfloat16": "bf16",
     "torch.int64": "i64", "torch.int32": "i32", "torch.int16": "i16", "torch.int8": "i8", "torch.uint8": "u8",
@@ -39,14 +56,19 @@ def write(graph: Graph) -> str:
 def _by_path(path: str, graph: Graph) -> list[tuple[str, Graph]]:
     found = [(path, graph)]
     for name, body in graph.bodies.items():
-        found += _by_path(f"{path}/{name}" if path else name, body)
+        found += _by_path(_child(path, name), body)
     return found
 
 
+def _child(path: str, name: str) -> str:
+    step = quote(name, safe="", errors="surrogatepass")
+    return f"{path}/{step}" if path else step
+
+
 def _function(path: str, graph: Graph) -> str:
-    _check_names(graph)
+    names = _names(graph)
     heading = f"# body: {path}\n" if path else ""
-    parameters = ["self", *(f"{n.name}{_annotation(n)}{_default(n)}" for n in graph.placeholders)]
+    parameters = ["self", *(f"{names[n.name]}{_annotation(n)}{d}" for n, d in _with_defaults(graph))]
     lines = [f"{heading}def forward({', '.join(parameters)}):"]
     said: Source | None = None
     for node in graph.nodes:
@@ -55,25 +77,65 @@ def _function(path: str, graph: Graph) -> str:
         if node.source and node.source != said:
             said = node.source
             lines.append(f"    # {_place(said)}")
-        lines.append(f"    {_statement(node)}")
+        lines.append(f"    {_statement(node, names)}")
     return "\n".join(lines)
 
 
-def _check_names(graph: Graph) -> None:
-    names = [n.name for n in graph.nodes]
-    bad = [n for n in names if n in _ROOTS or not n.isidentifier() or keyword.iskeyword(n)]
-    if bad or len(set(names)) != len(names):
-        raise DamagedCase(f"Nodes with names that text cannot hold: {(bad or names)[:3]}. Please report this graph.")
+def _names(graph: Graph) -> dict[str, str]:
+    """What each node is called in the text: its own name, unless that means something else there."""
+    own = [n.name for n in graph.nodes]
+    kinds = [n.op is Op.PLACEHOLDER for n in graph.nodes]
+    if len(set(own)) != len(own) or not own or graph.output.op is not Op.OUTPUT or kinds != sorted(kinds, reverse=True):
+        raise DamagedCase(f"Nodes that text cannot hold: {own[:3]}. Please report this graph.")
+    taken = {*_ROOTS, *(root for n in graph.nodes for root in _roots(n))}
+    names: dict[str, str] = {}
+    used = {*taken, *own}
+    for name in own:
+        if is_word(name) and name not in taken:
+            names[name] = name
+            continue
+        number = 1
+        while f"node_{number}" in used:
+            number += 1
+        names[name] = f"node_{number}"
+        used.add(f"node_{number}")
+    return names
+
+
+def _roots(node: Node) -> Iterator[str]:
+    """First words of the dotted names that stand in a node's statement."""
+    if node.op is Op.CALL_FUNCTION:
+        yield node.target.partition(".")[0]
+    for name in _dotted(((*node.args,), dict(node.kwargs))):
+        yield name.partition(".")[0]
+
+
+def _dotted(value: Arg) -> Iterator[str]:
+    if isinstance(value, Name):
+        yield value.dotted
+    elif isinstance(value, Made):
+        yield value.maker
+        yield from _dotted(value.args)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _dotted(part)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from _dotted((key, part))
+    elif isinstance(value, slice):
+        yield from _dotted((value.start, value.stop, value.step))
 
 
 def _place(source: Source) -> str:
     module = f" ({source.module})" if source.module else ""
     code = " ".join(source.code.split())
-    return f"{source.file}:{source.line} in {source.function or '?'}{module}: {code}".rstrip(": ")
+    place = f"{source.file}:{source.line} in {source.function or '?'}{module}: {code}".rstrip(": ")
+    # A line break in a file's name must not end the comment.
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in place)
 
 
 def _annotation(node: Node) -> str:
-    return f': "{describe(node.value)}"' if node.value else ""
+    return f": {json.dumps(describe(node.value))}" if node.value else ""
 
 
 def describe(value: Value) -> str:
@@ -82,32 +144,53 @@ def describe(value: Value) -> str:
     return f"{short}[{', '.join(map(str, value.shape))}]{device}"
 
 
-def _default(node: Node) -> str:
-    return f" = {show(node.args[0])}" if node.args else ""
+def _with_defaults(graph: Graph) -> list[tuple[Node, str]]:
+    """Placeholders with their defaults as text: none where a later one has none, which Python cannot say."""
+    found: list[tuple[Node, str]] = []
+    speakable = True
+    for node in reversed(graph.placeholders):
+        speakable = speakable and bool(node.args)
+        found.append((node, f" = {show(node.args[0])}" if speakable else ""))
+    return found[::-1]
 
 
-def _statement(node: Node) -> str:
+def _statement(node: Node, names: Mapping[str, str]) -> str:
+    def shown(value: Arg) -> str:
+        return show(value, lambda name: names.get(name, name))
+
     if node.op is Op.OUTPUT:
-        return f"return {show(node.args[0])}"
-    left = f"{node.name}{_annotation(node)}"
+        return f"return {shown(node.args[0])}"
+    left = f"{names[node.name]}{_annotation(node)}"
     if node.op is Op.GET_ATTR:
-        return f"{left} = self.{node.target}"
+        return f"{left} = {show_dotted(f'self.{node.target}')}"
+    args = node.args
     if node.op is Op.CALL_METHOD:
-        call = f"{_receiver(node.args[0])}.{node.target}({_arguments(node.args[1:], node.kwargs)})"
+        function = _bound(node, shown)
+        args = args[1:]
     elif node.op is Op.CALL_MODULE:
-        call = f"self.{node.target}({_arguments(node.args, node.kwargs)})"
+        function = show_dotted(f"self.{node.target}")
     else:
-        call = f"{node.target}({_arguments(node.args, node.kwargs)})"
-    return f"{left} = {call}"
+        function = show_dotted(node.target)
+        if not is_word(node.target.partition(".")[0]):
+            raise DamagedCase(f"A function that text cannot hold: {node.target!r}. Please report this graph.")
+    return f"{left} = {function}({_arguments(args, node.kwargs, shown)})"
 
 
-def _receiver(value: Arg) -> str:
-    text = show(value)
-    return text if text.isidentifier() else f"({text})"
+def _bound(node: Node, shown: Callable[[Arg], str]) -> str:
+    on = node.args[0]
+    text = shown(on)
+    if isinstance(on, Name):
+        text = f"value({text})"  # a method of a dtype would read as a function of that dotted name
+    elif not isinstance(on, Ref):
+        text = f"({text})"
+    if "." in node.target:
+        raise DamagedCase(f"A method that text cannot hold: {node.target!r}. Please report this graph.")
+    return f"{text}.{node.target}" if is_word(node.target) else f"getattr({text}, {node.target!r})"
 
 
-def _arguments(args: tuple[Arg, ...], kwargs: Mapping[str, Arg]) -> str:
-    return ", ".join([*map(show, args), *(f"{k}={show(v)}" for k, v in kwargs.items())])
+def _arguments(args: tuple[Arg, ...], kwargs: Mapping[str, Arg], shown: Callable[[Arg], str]) -> str:
+    named = (f"{k}={shown(v)}" if is_word(k) else f"**{{{k!r}: {shown(v)}}}" for k, v in kwargs.items())
+    return ", ".join([*map(shown, args), *named])
 
 
 def table(graph: Graph) -> dict[str, Any]:
@@ -117,22 +200,26 @@ def table(graph: Graph) -> dict[str, Any]:
 
 def _rows(graph: Graph) -> dict[str, Any]:
     nodes: dict[str, Any] = {}
+    names = _names(graph)
+    unsaid = {n.name for n, default in _with_defaults(graph) if n.args and not default}
     for node in graph.nodes:
         row: dict[str, Any] = {}
+        if names[node.name] != node.name:
+            row["name"] = node.name
         if node.op is Op.PLACEHOLDER and node.target != node.name:
             row["target"] = node.target
-        if node.op is Op.OUTPUT and node.name != "output":
-            row["name"] = node.name
+        if node.name in unsaid:
+            row["default"] = show(node.args[0])
         if node.value:
-            row["value"] = asdict(node.value)
+            row["value"] = codec.encode(node.value)
         if node.source:
-            row["source"] = asdict(node.source)
+            row["source"] = codec.encode(node.source)
         if node.tags:
             row["tags"] = {k: show(v) for k, v in node.tags.items()}
         if row:
-            nodes[node.name] = row
+            nodes[names[node.name]] = row
     return {
-        "output": graph.output.name,
+        "output": names[graph.output.name],
         "nodes": nodes,
         "tensors": dict(graph.tensors),
         "modules": dict(graph.modules),
@@ -147,18 +234,29 @@ def parse(text: str, rows: Mapping[str, Any], modules: frozenset[str] | None = f
     `modules`: user modules whose functions may be called; None for a text that this run wrote itself.
     """
     try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise DamagedCase(f"The graph text is not readable ({error}). Take a fresh capture.") from None
-    functions = {}
-    paths = _headings(text)
+        functions = _functions(ast.parse(text), _headings(text))
+        if "" not in functions or set(functions) != set(rows):
+            raise DamagedCase("The graph text and its table do not belong together. Take a fresh capture.")
+        graph = _assemble("", functions, rows, modules)
+    except _UNREADABLE as error:
+        raise DamagedCase(
+            f"The graph text is not readable ({type(error).__name__}: {str(error)[:200]}). Take a fresh capture."
+        ) from None
+    if functions:
+        raise DamagedCase("The graph text holds bodies that no operator names. Take a fresh capture.")
+    return graph
+
+
+def _functions(tree: ast.Module, paths: Mapping[int, str]) -> dict[str, ast.FunctionDef]:
+    found: dict[str, ast.FunctionDef] = {}
     for statement in tree.body:
         if not isinstance(statement, ast.FunctionDef) or statement.decorator_list or statement.name != "forward":
             raise UnsafeGraph("The graph text holds more than functions named `forward`. Nothing was run.")
-        functions[paths.get(statement.lineno, "")] = statement
-    if "" not in functions or set(functions) != set(rows):
-        raise DamagedCase("The graph text and its table do not belong together. Take a fresh capture.")
-    return _assemble("", functions, rows, modules)
+        path = paths.get(statement.lineno, "")
+        if path in found:
+            raise DamagedCase(f"The graph text holds {path or 'the graph'} twice. Take a fresh capture.")
+        found[path] = statement
+    return found
 
 
 def _headings(text: str) -> dict[int, str]:
@@ -167,22 +265,28 @@ def _headings(text: str) -> dict[int, str]:
 
 
 def _assemble(
-    path: str, functions: Mapping[str, ast.FunctionDef], rows: Mapping[str, Any], modules: frozenset[str] | None
+    path: str,
+    functions: dict[str, ast.FunctionDef],
+    rows: Mapping[str, Any],
+    modules: frozenset[str] | None,
+    depth: int = 0,
 ) -> Graph:
+    if depth > _DEEPEST_BODY:
+        raise DamagedCase("The graph text nests bodies deeper than any graph does. Take a fresh capture.")
     row = rows[path]
-    nodes = _nodes(functions[path], row, modules)
+    nodes = _nodes(functions.pop(path), row, modules)
     bodies = {}
-    for name in row["bodies"]:
-        child = f"{path}/{name}" if path else name
-        if child not in functions or len(child) <= len(path):
+    for name in codec.decode(tuple[str, ...], row["bodies"], "bodies"):
+        child = _child(path, name)
+        if child not in functions:
             raise DamagedCase(f"The body {child!r} of a higher-order operator is missing. Take a fresh capture.")
-        bodies[name] = _assemble(child, functions, rows, modules)
+        bodies[name] = _assemble(child, functions, rows, modules, depth + 1)
     return Graph(
         nodes,
         bodies,
-        {str(k): int(v) for k, v in row["tensors"].items()},
-        {str(k): str(v) for k, v in row["modules"].items()},
-        {str(k): str(v) for k, v in row["unknown"].items()},
+        codec.decode(dict[str, int], row["tensors"], "tensors"),
+        codec.decode(dict[str, str], row["modules"], "modules"),
+        codec.decode(dict[str, str], row["unknown"], "unknown"),
     )
 
 
@@ -190,21 +294,26 @@ def _nodes(function: ast.FunctionDef, row: Mapping[str, Any], modules: frozenset
     arguments = function.args
     if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs or not arguments.args:
         raise DamagedCase("The graph text has parameters of a kind that no graph has. Take a fresh capture.")
-    names = [a.arg for a in arguments.args[1:]]
-    defaults: list[ast.expr | None] = [None] * (len(names) - len(arguments.defaults)) + list(arguments.defaults)
+    words = [a.arg for a in arguments.args[1:]]
+    defaults: list[ast.expr | None] = [None] * (len(words) - len(arguments.defaults)) + list(arguments.defaults)
     nodes = [
-        Node(n, Op.PLACEHOLDER, n, () if d is None else (read(d, ()),)) for n, d in zip(names, defaults, strict=True)
+        Node(n, Op.PLACEHOLDER, n, () if d is None else (read(d, ()),)) for n, d in zip(words, defaults, strict=True)
     ]
-    known = set(names)
+    known = set(words)
     for statement in function.body:
         node = _node(statement, known, str(row["output"]), modules)
-        if node.name in known:
+        if node.name in known or node.name in _ROOTS:
             raise DamagedCase(f"The graph text assigns {node.name!r} twice. Take a fresh capture.")
         known.add(node.name)
         nodes.append(node)
     if not nodes or nodes[-1].op is not Op.OUTPUT or any(n.op is Op.OUTPUT for n in nodes[:-1]):
         raise DamagedCase("The graph text does not end in one `return`. Take a fresh capture.")
-    return tuple(_with_row(n, row["nodes"].get(n.name, {})) for n in nodes)
+    if len(known) != len(nodes) or "self" in known or not row["nodes"].keys() <= known:
+        raise DamagedCase("The graph text and its table name other nodes. Take a fresh capture.")
+    own = {word: str(r["name"]) for word, r in row["nodes"].items() if "name" in r}
+    if len({own.get(word, word) for word in known}) != len(known):
+        raise DamagedCase("Two nodes of the graph have one name. Take a fresh capture.")
+    return tuple(_with_row(n, row["nodes"].get(n.name, {}), own) for n in nodes)
 
 
 def _node(statement: ast.stmt, known: set[str], output: str, modules: frozenset[str] | None) -> Node:
@@ -215,62 +324,86 @@ def _node(statement: ast.stmt, known: set[str], output: str, modules: frozenset[
         return _assigned(statement.target.id, statement.value, known, modules)
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
         return _assigned(statement.targets[0].id, statement.value, known, modules)
-    raise UnsafeGraph(
-        f"The graph text holds {ast.unparse(statement)[:80]!r}, which is no step of a graph. Nothing was run."
-    )
+    raise UnsafeGraph(f"The graph text holds {_quoted(statement)}, which is no step of a graph. Nothing was run.")
+
+
+def _quoted(node: ast.AST) -> str:
+    return repr(ast.unparse(node)[:80])
 
 
 def _assigned(name: str, value: ast.expr, known: set[str], modules: frozenset[str] | None) -> Node:
+    path = dotted_name(value)
+    if path is not None and path.startswith("self."):
+        return Node(name, Op.GET_ATTR, path.removeprefix("self."))
     if not isinstance(value, ast.Call):
-        dotted = dotted_name(value)
-        if dotted is None or not dotted.startswith("self."):
-            raise UnsafeGraph(
-                f"The graph text assigns {ast.unparse(value)[:80]!r}, which is no operator. Nothing was run."
-            )
-        return Node(name, Op.GET_ATTR, dotted.removeprefix("self."))
+        raise UnsafeGraph(f"The graph text assigns {_quoted(value)}, which is no operator. Nothing was run.")
     args = tuple(read(a, known) for a in value.args)
-    kwargs = {}
-    for pair in value.keywords:
-        if pair.arg is None:
-            raise UnsafeGraph("The graph text spreads a dictionary into a call. Nothing was run.")
-        kwargs[pair.arg] = read(pair.value, known)
+    kwargs = _keywords(value, known)
     dotted = dotted_name(value.func)
     if dotted and dotted.startswith("self."):
         return Node(name, Op.CALL_MODULE, dotted.removeprefix("self."), args, kwargs)
-    receiver = value.func.value if isinstance(value.func, ast.Attribute) else None
-    if isinstance(receiver, ast.Name) and receiver.id in known:
-        on: Arg = read(receiver, known)
-    elif receiver is not None and dotted is None:
-        on = read(receiver, known)
-    elif dotted:
-        return Node(
-            name, Op.CALL_FUNCTION, dotted if modules is None else allowed.check_function(dotted, modules), args, kwargs
-        )
-    else:
-        raise UnsafeGraph(f"The graph text calls {ast.unparse(value.func)[:80]!r}. Nothing was run.")
-    assert isinstance(value.func, ast.Attribute)
-    return Node(
-        name,
-        Op.CALL_METHOD,
-        value.func.attr if modules is None else allowed.check_method(value.func.attr),
-        (on, *args),
-        kwargs,
-    )
+    receiver, method = _method(value.func, dotted, known)
+    if receiver is not None:
+        checked = method if modules is None else allowed.check_method(method)
+        return Node(name, Op.CALL_METHOD, checked, (read(receiver, known), *args), kwargs)
+    if dotted is None:
+        raise UnsafeGraph(f"The graph text calls {_quoted(value.func)}. Nothing was run.")
+    if modules is not None and not dotted.startswith(UNKNOWN_FUNCTION):
+        allowed.check_function(dotted, modules)
+        if dotted == "getattr":
+            _check_getattr(args)
+    return Node(name, Op.CALL_FUNCTION, dotted, args, kwargs)
 
 
-def _with_row(node: Node, row: Mapping[str, Any]) -> Node:
-    value, source, tags = row.get("value"), row.get("source"), row.get("tags") or {}
+def _method(func: ast.expr, dotted: str | None, known: set[str]) -> tuple[ast.expr | None, str]:
+    """The receiver and the name of a method; no receiver where `func` is a function."""
+    receiver, method = attribute(func) or (None, "")
+    on_node = isinstance(receiver, ast.Name) and receiver.id in known
+    return (receiver, method) if on_node or dotted is None else (None, "")
+
+
+def _keywords(call: ast.Call, known: set[str]) -> dict[str, Arg]:
+    found: dict[str, Arg] = {}
+    for pair in call.keywords:
+        if pair.arg is not None:
+            more = {pair.arg: read(pair.value, known)}
+        elif isinstance(pair.value, ast.Dict):
+            more = read(pair.value, known)
+        else:
+            raise UnsafeGraph("The graph text spreads a value into a call. Nothing was run.")
+        if more.keys() & found.keys() or not all(isinstance(k, str) for k in more):
+            raise DamagedCase("The graph text names an argument twice, or not by a word. Take a fresh capture.")
+        found |= more
+    return found
+
+
+def _check_getattr(args: tuple[Arg, ...]) -> None:
+    """A property of a value in the graph, named in the text itself."""
+    on = args[0]
+    if not isinstance(on, (Ref, Made)) and not (isinstance(on, Name) and allowed.is_dtype(on.dotted)):
+        raise UnsafeGraph(f"The graph text reads an attribute of {show(on)[:80]}. Nothing was run.")
+    allowed.check_attribute(args[1])
+
+
+def _with_row(node: Node, row: Mapping[str, Any], own: Mapping[str, str]) -> Node:
+    value, source, default = row.get("value"), row.get("source"), row.get("default")
+    tags = codec.decode(dict[str, str], row.get("tags") or {}, "tags")
+    name = own.get(node.name, node.name)
+    named = replace(node, name=name, args=_renamed(node.args, own), kwargs=_renamed(dict(node.kwargs), own))
+    if node.op is Op.PLACEHOLDER:  # of other nodes the text says the target, and that is checked
+        named = replace(named, target=str(row.get("target", name)))
+        named = replace(named, args=(_read_text(default),)) if default is not None else named
     return replace(
-        node,
-        target=str(row.get("target", node.target)),
-        value=_value(value) if value else None,
-        source=Source(**source) if source else None,
-        tags={str(k): read(ast.parse(v, mode="eval").body, ()) for k, v in tags.items()},
+        named,
+        value=codec.decode(Value, value, "value") if value else None,
+        source=codec.decode(Source, source, "source") if source else None,
+        tags={k: _read_text(v) for k, v in tags.items()},
     )
 
 
-def _value(row: Mapping[str, Any]) -> Value:
-    stride = row.get("stride")
-    return Value(
-        str(row["dtype"]), tuple(row["shape"]), None if stride is None else tuple(stride), str(row.get("device", "cpu"))
-    )
+def _read_text(text: str) -> Arg:
+    return read(ast.parse(text, mode="eval").body, ())
+
+
+def _renamed(value: Arg, own: Mapping[str, str]) -> Arg:
+    return map_args(value, lambda leaf: Ref(own.get(leaf.name, leaf.name)) if isinstance(leaf, Ref) else leaf)

@@ -6,20 +6,24 @@ that some input reaches is kept when the whole is large: a view of a big cache c
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from torchsleuth import torch_api
-from torchsleuth.case.files import replacing
+from torchsleuth.case.checks import reach
+from torchsleuth.case.files import replacing, unwritable
 from torchsleuth.case.folder import TENSORS
 from torchsleuth.case.model import Role, Storage, Tensor
+from torchsleuth.errors import DamagedCase
 
 WHOLE_UP_TO = 64 * 2**20  # a storage up to this size is kept whole: as_strided in a graph may reach all of it
+_WIDEST = 16  # bytes of the widest element
+_INTEGERS = {f"torch.{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 LOOK_UP_TO = 2**22  # elements; ranges of larger tensors are not looked at while the program runs
 
 
@@ -48,6 +52,7 @@ def describe(tensors: Sequence[torch.Tensor], *, look: bool) -> Described:
         key = (str(tensor.device), storage.data_ptr() or -id(tensor))
         number = numbers.setdefault(key, len(numbers))
         begin, end = _extent(tensor)
+        begin -= begin % _WIDEST  # so that the offset of every dtype counts whole elements from there
         _, low, high = spans.get(number, (storage, begin, end))
         spans[number] = (storage, min(low, begin), max(high, end))
         found.append(_plain_tensor(tensor, number, look))
@@ -69,6 +74,8 @@ def _oddity(tensor: torch.Tensor) -> str:
         return str(tensor.layout)
     if tensor.is_nested:
         return "nested tensor"
+    if tensor.is_quantized:
+        return f"quantized tensor, {tensor.qscheme()}"
     if torch_api.is_wrapper_subclass(tensor):
         return f"{type(tensor).__module__}.{type(tensor).__qualname__}"
     return ""
@@ -99,8 +106,8 @@ def _plain_tensor(tensor: torch.Tensor, number: int, look: bool) -> Tensor:
     ]
     low, high = _range(tensor) if look else (None, None)
     return Tensor(
-        str(tensor.dtype), tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset(), str(tensor.device), number,
-        tensor.requires_grad, tensor.is_leaf, role_of(tensor), tuple(flags), low, high,
+        str(tensor.dtype), tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset()), str(tensor.device),
+        number, tensor.requires_grad, tensor.is_leaf, role_of(tensor), tuple(flags), low, high,
     )  # fmt: skip
 
 
@@ -110,7 +117,7 @@ def role_of(tensor: torch.Tensor) -> Role:
 
 def _range(tensor: torch.Tensor) -> tuple[float | None, float | None]:
     """Smallest and largest value of an integer tensor: made inputs must stay valid indices."""
-    if tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.dtype is torch.bool:
+    if str(tensor.dtype) not in _INTEGERS:
         return None, None
     if (
         tensor.numel() == 0
@@ -119,6 +126,9 @@ def _range(tensor: torch.Tensor) -> tuple[float | None, float | None]:
         or torch_api.is_zero_tensor(tensor)
     ):
         return None, None
+    if tensor.dtype is torch.uint64:  # torch finds no extremes of it, and int64 would wrap: shift it there and back
+        shifted = tensor.detach().cpu().view(torch.int64) ^ torch.iinfo(torch.int64).min
+        return int(shifted.min()) + 2**63, int(shifted.max()) + 2**63
     wide = tensor.detach().to("cpu", torch.int64)
     return int(wide.min()), int(wide.max())
 
@@ -129,15 +139,16 @@ def _width(tensor: Tensor) -> int:
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:
     width = tensor.element_size()
-    begin = tensor.storage_offset() * width
+    begin = int(tensor.storage_offset()) * width
     if tensor.numel() == 0:
         return begin, begin
-    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    last = sum((int(n) - 1) * int(s) for n, s in zip(tensor.shape, tensor.stride(), strict=True))
     return begin, begin + (last + 1) * width
 
 
 def save(described: Described, folder: Path, cap: int) -> tuple[Storage, ...]:
     """Writes the bytes, smallest storages first, up to `cap` in all; the others keep a digest."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     order = sorted(described.memory, key=lambda n: described.storages[n].nbytes)
@@ -158,7 +169,10 @@ def save(described: Described, folder: Path, cap: int) -> tuple[Storage, ...]:
             storages[number] = replace(storages[number], digest=digest(raw))
     if kept:
         with replacing(folder / TENSORS) as temporary:
-            save_file(kept, str(temporary))
+            try:
+                save_file(kept, str(temporary))
+            except SafetensorError as error:  # a full disk, too, is one of these
+                raise unwritable(folder / TENSORS, OSError(str(error))) from None
     return tuple(storages)
 
 
@@ -168,36 +182,56 @@ def _bytes(storage: torch.UntypedStorage, begin: int, end: int) -> torch.Tensor:
 
 
 def digest(raw: torch.Tensor) -> str:
-    return hashlib.blake2b(memoryview(raw.contiguous().numpy()), digest_size=16).hexdigest()
+    whole = raw.contiguous()
+    # By address, because a program need not have numpy installed.
+    memory = (ctypes.c_char * whole.numel()).from_address(whole.data_ptr())
+    return hashlib.blake2b(memory, digest_size=16).hexdigest()
 
 
 def load(folder: Path, tensors: Sequence[Tensor], storages: Sequence[Storage]) -> list[torch.Tensor]:
-    """The tensors of a Case whose storages were kept, aliasing and strides as they were."""
+    """The tensors of a Case, aliasing and strides as they were; zeros where the bytes were not kept."""
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    raw: dict[str, torch.Tensor] = load_file(str(folder / TENSORS)) if any(s.kept for s in storages) else {}
+    try:
+        raw: dict[str, torch.Tensor] = load_file(str(folder / TENSORS)) if any(s.kept for s in storages) else {}
+    except (OSError, SafetensorError) as error:
+        raise DamagedCase(f"{folder / TENSORS} is damaged: {error}. Take a fresh capture.") from None
+    needed: dict[int, int] = {}
+    for tensor in tensors:
+        if "zero" not in tensor.flags:
+            needed[tensor.storage] = max(needed.get(tensor.storage, 0), reach(tensor))
     memory: dict[tuple[int, str], torch.UntypedStorage] = {}
-    return [_load_one(t, storages, raw, memory) for t in tensors]
+    return [_load_one(t, _memory(t, storages, raw, needed, memory)) for t in tensors]
 
 
-def _load_one(
+def _memory(
     tensor: Tensor,
     storages: Sequence[Storage],
     raw: Mapping[str, torch.Tensor],
+    needed: Mapping[int, int],
     memory: dict[tuple[int, str], torch.UntypedStorage],
-) -> torch.Tensor:
-    dtype = torch_api.resolve(tensor.dtype)
+) -> torch.UntypedStorage | None:
     if "zero" in tensor.flags:
-        return torch_api.make_zero_tensor(tensor.shape, dtype, tensor.device)
+        return None
     key = (tensor.storage, tensor.device)
     if key not in memory:
-        held: Any = raw.get(f"storage_{tensor.storage}")
+        held = raw.get(f"storage_{tensor.storage}")
         if held is None:
-            held = torch.zeros(storages[tensor.storage].nbytes, dtype=torch.uint8)
-        memory[key] = held.to(tensor.device).untyped_storage()
-    made = torch.empty(0, dtype=dtype, device=tensor.device).set_(
-        memory[key], tensor.offset, tensor.shape, tensor.stride
-    )
+            nbytes = storages[tensor.storage].nbytes if tensor.storage < len(storages) else 0
+            held = torch.zeros(max(nbytes, needed[tensor.storage]), dtype=torch.uint8)
+        elif needed[tensor.storage] > held.numel():
+            raise DamagedCase("A tensor reaches past the end of its storage. Take a fresh capture.")
+        # A copy: the file's bytes lie one after the other, at addresses that no allocator would give.
+        memory[key] = held.to(tensor.device, copy=True).untyped_storage()
+    return memory[key]
+
+
+def _load_one(tensor: Tensor, memory: torch.UntypedStorage | None) -> torch.Tensor:
+    dtype = torch_api.resolve(tensor.dtype)
+    if memory is None:
+        return torch_api.make_zero_tensor(tensor.shape, dtype, tensor.device)
+    made = torch.empty(0, dtype=dtype, device=tensor.device).set_(memory, tensor.offset, tensor.shape, tensor.stride)
     if "conj" in tensor.flags:
         made = torch.conj(made)
     if "neg" in tensor.flags:

@@ -118,7 +118,7 @@ class Conductor(ABC):
 
 
 def _usable(scratch: Path) -> Path:
-    """`scratch`, or a temporary folder: Inductor does not quote paths, so a space in that of a cache fails to compile."""
+    """`scratch`, or a temporary folder: Inductor does not quote paths, so a space in a cache's fails to compile."""
     if not re.fullmatch(r"[\w./+-]+", str(scratch.resolve())):
         return Path(tempfile.mkdtemp(prefix=_OWN))
     scratch.mkdir(parents=True, exist_ok=True)

@@ -53,6 +53,7 @@ class SpawnedJudge(Conductor):
             self._waiting.clear()
         for worker in idle:
             worker.stop()
+        self.cancel()
         for worker in idle:
             worker.wait(_PATIENCE)
         super().close()

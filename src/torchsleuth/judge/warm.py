@@ -72,6 +72,10 @@ def warm_folder() -> Path:
 
 def warm_up(*, cuda: bool) -> None:
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(warm_folder())
+    if not cuda:
+        # Inductor asks at import whether CUDA is available.  By default that starts the CUDA runtime, after which no
+        # forked child can use even Dynamo ("Cannot re-initialize CUDA"); this switch asks the driver's library instead.
+        os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     for name in _MODULES:
         try:
             importlib.import_module(name)

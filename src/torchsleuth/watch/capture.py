@@ -210,12 +210,10 @@ def _with_values(case: Case, inputs: Sequence[Any], described: tensors.Described
     for value, known in zip(inputs, case.inputs, strict=True):
         if isinstance(value, torch.Tensor):
             now = next(rest)
-            keeps = isinstance(known, Tensor)
-            found.append(
-                replace(now, source=known.source, role=known.role, dynamic=known.dynamic)
-                if keeps
-                else _scalar_now(known, value)  # type: ignore[union-attr]
-            )
+            if isinstance(known, Tensor):
+                found.append(replace(now, source=known.source, role=known.role, dynamic=known.dynamic))
+            else:
+                found.append(_scalar_now(known, value))
         elif isinstance(known, Scalar) and isinstance(value, (bool, int, float)):
             found.append(replace(known, value=value))
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from torchsleuth.case.failure import Phase, of_hang
@@ -26,20 +27,30 @@ class HangWatch:
         self._confirm = confirm
         self._next = time.monotonic() + _LOOK_EVERY
         self._asked: set[str] = set()
+        self._pool = ThreadPoolExecutor(1, "hang-judge")
+        self._answer: Future[bool] | None = None
 
     def tick(self) -> bool:
-        """Whether the program is seen to hang, now."""
+        """Whether the program is seen to hang, now.  Never waits: a Judge is asked in a thread of its own."""
         if self._hang_after <= 0 or self._confirm is None or time.monotonic() < self._next:
             return False
         self._next = time.monotonic() + _LOOK_EVERY
+        if self._answer is not None:
+            if not self._answer.done():
+                return False
+            confirmed, self._answer = self._answer.result(), None
+            if confirmed:
+                return True
         for suspect in self._suspects():
             key = f"{suspect.process.folder} {suspect.case}"
-            if key in self._asked:
-                continue
-            self._asked.add(key)
-            if self._confirm(suspect):
-                return True
+            if key not in self._asked:
+                self._asked.add(key)
+                self._answer = self._pool.submit(self._confirm, suspect)
+                break
         return False
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True)
 
     def _suspects(self) -> list[Found]:
         found = []

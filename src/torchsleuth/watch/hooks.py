@@ -12,13 +12,16 @@ Each hook calls what was there before with what it was given, and returns or rai
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
+from torchsleuth import torch_api
 from torchsleuth.case.failure import Phase
 from torchsleuth.watch import begin
 from torchsleuth.watch.capture import Record
+from torchsleuth.watch.guarded import guarded
 from torchsleuth.watch.observer import Observer
 from torchsleuth.watch.session import Outbox
 
@@ -37,7 +40,7 @@ def install(outbox: Outbox) -> Observer:
         ("torch._dynamo.repro.after_dynamo", _hook_backends),
         ("torch._inductor.compile_fx", _hook_inductor),
         ("torch._inductor.output_code", _hook_output_code),
-        ("torch._functorch._aot_autograd.schemas", _hook_backward_compilers),
+        ("torch._functorch.aot_autograd", _hook_backward_compilers),
     ):
         begin.on_import(name, functools.partial(patch, observer=observer))
     observer.watch_the_end()
@@ -109,7 +112,7 @@ def _hook_inductor(module: ModuleType, observer: Observer) -> None:
         finally:
             observer.inner_left(record, backward)
 
-    module._compile_fx_inner = compile_inner
+    vars(module)["_compile_fx_inner"] = compile_inner
 
 
 def _hook_output_code(module: ModuleType, observer: Observer) -> None:
@@ -136,17 +139,28 @@ def _hook_output_code(module: ModuleType, observer: Observer) -> None:
 
 def _hook_backward_compilers(module: ModuleType, observer: Observer) -> None:
     """Backward compilers of every other backend.  Inductor's must stay the object it is, for its cache."""
-    holder, cacheable = module.AOTConfig, module.SerializableAOTDispatchCompiler
-    original = holder.__post_init__
+    original = module.aot_stage2_compile
+    signature = inspect.signature(original)
 
     @functools.wraps(original)
-    def post_init(self: Any) -> None:
-        original(self)
-        if observer.active and self.bw_compiler is not None and not isinstance(self.bw_compiler, cacheable):
-            if self.bw_compiler is not self.fw_compiler or not self.is_export:
-                self.bw_compiler = _watched_compiler(observer, self.bw_compiler)
+    def compile_both(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        if observer.active:
+            args, kwargs = _with_watched_backward(observer, signature, args, kwargs) or (args, kwargs)
+        return original(*args, **kwargs)
 
-    holder.__post_init__ = post_init
+    vars(module)["aot_stage2_compile"] = compile_both
+
+
+@guarded
+def _with_watched_backward(
+    observer: Observer, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    bound = signature.bind(*args, **kwargs)
+    compiler = bound.arguments.get("bw_compiler") or bound.arguments["fw_compiler"]
+    if not torch_api.is_cacheable_compiler(compiler):
+        bound.arguments["bw_compiler"] = _watched_compiler(observer, compiler)
+    return bound.args, bound.kwargs
 
 
 def _watched_compiler(observer: Observer, compiler: Callable[..., Any]) -> Callable[..., Any]:

@@ -79,18 +79,20 @@ def run(
         process = subprocess.Popen(list(command), env=environment)
     except OSError as error:
         raise CommandNotFound(f"{command[0]!r} cannot be started: {error.strerror or error}.") from None
-    interrupted = stopped = False
+    stopped = False
     with _signals_to(process) as seen:
-        while True:
-            try:
-                code = process.wait(timeout=_TICK)
-                break
-            except subprocess.TimeoutExpired:
-                if tick is not None and not stopped and tick():
-                    stopped = True
-                    end_tree(process.pid)
-        interrupted = signal.SIGINT in seen
-    return Ended(code, time.monotonic() - began, interrupted, stopped)
+        while (code := _wait(process)) is None:
+            if tick is not None and not stopped and tick():
+                stopped = True
+                end_tree(process.pid)
+    return Ended(code, time.monotonic() - began, signal.SIGINT in seen, stopped)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int | None:
+    try:
+        return process.wait(timeout=_TICK)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 @contextlib.contextmanager

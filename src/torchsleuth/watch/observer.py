@@ -26,13 +26,23 @@ from torchsleuth.watch.session import Outbox
 from torchsleuth.watch.watchdog import Watchdog
 
 
+@dataclass(frozen=True)
+class Trouble:
+    """What a backend raised inside a conversion: a failure only if it gets out."""
+
+    error: BaseException
+    record: Record | None
+    inputs: Sequence[Any] | None
+    phase: Phase
+
+
 @dataclass
 class Attempt:
     """One frame that Dynamo is converting, and what went wrong inside so far."""
 
     place: str
     configs: surroundings.Configs  # before Dynamo patched its own for the time of the conversion
-    errors: list[tuple[BaseException, Record | None, Sequence[Any] | None]] = field(default_factory=list)
+    errors: list[Trouble] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,8 @@ class Observer:
 
     @property
     def _attempts(self) -> list[Attempt]:
-        return self._local.__dict__.setdefault("attempts", [])
+        found: list[Attempt] = self._local.__dict__.setdefault("attempts", [])
+        return found
 
     @guarded
     def frame_began(self, frame: Any) -> Attempt:
@@ -76,19 +87,19 @@ class Observer:
         if attempt is None:
             return
         self._attempts.remove(attempt)
-        if attempt.errors and torch_api.suppresses_errors():
-            error, record, inputs = attempt.errors[-1]
-            if not torch_api.allowed_to_break(error):
-                self._keep(record, error, Phase.COMPILE_FORWARD, inputs, swallowed=True)
+        forward = [e for e in attempt.errors if e.phase is Phase.COMPILE_FORWARD]
+        if forward and torch_api.suppresses_errors() and not torch_api.allowed_to_break(forward[-1].error):
+            last = forward[-1]
+            self._keep(last.record, last.error, last.phase, last.inputs, swallowed=True)
 
     @guarded
     def frame_failed(self, attempt: Attempt | None, error: BaseException) -> None:
         if attempt is None:
             return
         self._attempts.remove(attempt)
-        for inner, record, inputs in reversed(attempt.errors):
-            if _leads_to(error, inner):
-                self._keep(record, error, Phase.COMPILE_FORWARD, inputs)
+        for trouble in reversed(attempt.errors):
+            if _leads_to(error, trouble.error):
+                self._keep(trouble.record, error, trouble.phase, trouble.inputs)
                 return
         if torch_api.is_control_flow(error):
             return
@@ -133,7 +144,7 @@ class Observer:
     ) -> Callable[..., Any] | None:
         """Notes the error; with --keep-going gives what runs instead."""
         if self._attempts:
-            self._attempts[-1].errors.append((error, record, inputs))
+            self._attempts[-1].errors.append(Trouble(error, record, inputs, Phase.COMPILE_FORWARD))
         if record is None or record.module is None or torch_api.allowed_to_break(error):
             return None
         self._keep(record, error, Phase.COMPILE_FORWARD, inputs)
@@ -212,7 +223,7 @@ class Observer:
             return None
         if self._attempts:
             # The backward is being compiled ahead of time, inside the forward: Dynamo may yet swallow it.
-            self._attempts[-1].errors.append((error, record, None))
+            self._attempts[-1].errors.append(Trouble(error, record, None, Phase.COMPILE_BACKWARD))
             return None
         self._keep(record, error, Phase.COMPILE_BACKWARD, None)
         return torch_api.boxed(module.forward) if self.outbox.options.keep_going else None
@@ -231,7 +242,8 @@ class Observer:
 
     @property
     def _work(self) -> list[Work]:
-        return self._local.__dict__.setdefault("work", [])
+        found: list[Work] = self._local.__dict__.setdefault("work", [])
+        return found
 
     @guarded
     def stage(self, record: Record | None, phase: Phase, inputs: Sequence[Any] | None = None) -> None:

@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from torchsleuth.write.findings import Finding
+from torchsleuth.write import account
+from torchsleuth.write.account import Account, Entry
 from torchsleuth.write.repro_text import headline
-from torchsleuth.write.result import Result, RunVerdict, show_source
+from torchsleuth.write.result import Result, RunVerdict
 
 Say = Callable[[str], None]
 
@@ -54,50 +55,64 @@ def progress() -> Iterator[Say]:
 
 
 def summary(result: Result, out: Path) -> None:
-    lines = ["", *(_verdict(result, out))]
-    print("\n".join(lines), flush=True)
+    tell(account.of_result(result, out), out)
 
 
-def _verdict(result: Result, out: Path) -> Iterator[str]:
-    yield f"torchsleuth: {_headline(result)}"
-    for finding in result.findings:
-        yield from _finding(finding)
-    for note in result.notes:
-        yield f"  note: {note}"
-    yield str(_path_to_act_on(result, out))
+def tell(found: Account, out: Path) -> None:
+    print("\n".join(printable(line) for line in ("", *lines(found, out))), flush=True)
 
 
-def _headline(result: Result) -> str:
-    count = len(result.findings)
-    watched = f"{result.graphs} graph{'s' * (result.graphs != 1)} in {result.processes} process{'es' * (result.processes != 1)}"
+def lines(found: Account, out: Path) -> Iterator[str]:
+    yield f"torchsleuth: {_headline(found)}"
+    for entry in found.entries:
+        yield from _entry(entry)
+    said = {f"{e.id}: {e.why_not}" for e in found.entries if e.repro is None and e.why_not}
+    for note in found.notes:
+        if note not in said:
+            yield f"  note: {note}"
+    yield _path_to_act_on(found, out)
+
+
+def _headline(found: Account) -> str:
+    count = f"{len(found.entries)} failure{'s' * (len(found.entries) != 1)}"
+    watched = (
+        f"{found.graphs} graph{'s' * (found.graphs != 1)} in {found.processes} process{'es' * (found.processes != 1)}"
+    )
     return {
         RunVerdict.OK: f"no failure ({watched} watched)",
-        RunVerdict.FAILURE: f"{count} failure{'s' * (count != 1)} found ({watched} watched)",
-        RunVerdict.NOT_REPRODUCED: f"{count} failure{'s' * (count != 1)} found, not reproduced alone ({watched} watched)",
-        RunVerdict.PROGRAM_ERROR: f"the program failed, and torch.compile is not why (exit code {result.exit_code})",
+        RunVerdict.FAILURE: f"{count} found ({watched} watched)",
+        RunVerdict.NOT_REPRODUCED: f"{count} found, not reproduced alone ({watched} watched)",
+        RunVerdict.PROGRAM_ERROR: f"the program failed, and torch.compile is not why (exit code {found.exit_code})",
         RunVerdict.NOT_WATCHED: "nothing was watched",
-    }[result.verdict]
+    }[found.verdict]
 
 
-def _finding(finding: Finding) -> Iterator[str]:
+def _entry(entry: Entry) -> Iterator[str]:
     yield ""
-    yield f"  {finding.failure.kind.value} in {finding.component.value} ({finding.failure.phase.value})"
-    yield f"  {headline(finding.failure)[:300]}"
-    if finding.culprit.op:
-        yield f"  operator  {finding.culprit.op}"
-    if finding.culprit.source:
-        yield f"  source    {show_source(finding.culprit.source)}: {finding.culprit.source.code[:100]}"
-    for rung in finding.rungs:
-        yield f"  {'fails' if rung.fails else 'passes' if rung.fails is False else '?':9} {rung.backend}"
-    repro = finding.repro
+    yield f"  {entry.failure.kind.value} in {entry.component} ({entry.failure.phase.value})"
+    yield f"  {headline(entry.failure)[:300]}"
+    if entry.op:
+        yield f"  operator  {entry.op}"
+    if entry.source:
+        yield f"  source    {entry.source}{': ' + entry.code[:100] if entry.code else ''}"
+    for backend, fails in entry.rungs:
+        yield f"  {'fails' if fails else 'passes' if fails is False else '?':9} {backend}"
+    repro = entry.repro
     if repro is not None:
         state = f"fails alike in {repro.failed_runs} of {repro.runs} fresh processes"
         yield f"  repro     {repro.ops} operators, {repro.lines} lines, form {repro.form}; {state}"
-    elif finding.why_not:
-        yield f"  no repro  {finding.why_not[:600]}"
+    elif entry.why_not:
+        yield f"  no repro  {entry.why_not[:600]}"
 
 
-def _path_to_act_on(result: Result, out: Path) -> str:
-    best = next((f.repro.path for f in result.findings if f.repro is not None and f.repro.verified), None)
-    path = best or (out / "issue.md" if result.findings else out / "result.json")
+def _path_to_act_on(found: Account, out: Path) -> str:
+    best = next((out / e.repro.path for e in found.entries if e.repro is not None and e.repro.verified), None)
+    wanted = best or (out / "issue.md" if found.entries else out / "result.json")
+    # A page may be written after this is said, or have been moved away since.
+    path = wanted if best is None or best.exists() else out / "result.json"
     return os.path.relpath(path) if not os.path.relpath(path).startswith("..") else str(path)
+
+
+def printable(line: str) -> str:
+    """A result may come from somebody else: no control sequences reach the terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in line)

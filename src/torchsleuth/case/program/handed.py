@@ -2,13 +2,185 @@
 
 from __future__ import annotations
 
+import re
+
+from torchsleuth.case.ir import Node
+from torchsleuth.case.model import Input, Opaque, Scalar, Tensor
+from torchsleuth.case.program import frame, nodes
+from torchsleuth.case.program.names import short_name
 from torchsleuth.case.program.render import Script
 from torchsleuth.case.program.statements import CannotRender
 
+_OFF = 'if os.environ.get("TORCH_COMPILE_DISABLE") == "1":'
+_FAKE = """def fake(tensor, *dynamic):
+    sizes = [DimDynamic.DUCK if d in dynamic else DimDynamic.STATIC for d in range(tensor.dim())]
+    return mode.from_tensor(tensor, symbolic_context=StatelessSymbolicContext(sizes))"""
+_SYMBOL = """def symbol(name, value):
+    source = ConstantSource(name)
+    made = mode.shape_env.create_symbol(value, source=source, dynamic_dim=DimDynamic.DYNAMIC)
+    return mode.shape_env.create_symintnode(made, hint=value, source=source)"""
+
 
 def write_backend(script: Script) -> None:
-    raise CannotRender("not yet")
+    """The Dynamo graph, given to the backend as Dynamo would."""
+    case = script.case
+    script.imports.add("import os")
+    nodes.build(case.graph, script, name="build")
+    arguments = [_input(script, n, v) for n, v in zip(case.graph.placeholders, case.inputs, strict=True)]
+    script.inputs += ["graph = build()", f"inputs = [{', '.join(arguments)}]"]
+    dynamic = any(isinstance(v, Tensor) and v.dynamic for v in case.inputs) or any(
+        isinstance(v, Scalar) and v.symbol for v in case.inputs
+    )
+    compile_line = f"compiled = {_backend_call(script, 'fakes' if dynamic else 'inputs')}"
+    lines = [_OFF, "    compiled = graph", "else:"]
+    if dynamic:
+        lines += [f"    {line}" for line in _fakes(script, arguments)]
+        lines += ["    with tracing(TracingContext(mode)):", f"        {compile_line}"]
+    else:
+        lines.append(f"    {compile_line}")
+    call = "out = compiled(*inputs)" if case.phase.backward else "compiled(*inputs)"
+    script.run += frame.within(frame.contexts(case.surroundings), [*lines, call])
+    if case.phase.backward:
+        script.run += [
+            "out = [o for o in out if isinstance(o, torch.Tensor) and o.requires_grad]",
+            "torch.autograd.backward(out, [torch.ones_like(o) for o in out])",
+        ]
+
+
+def _backend_call(script: Script, inputs: str) -> str:
+    backend = script.case.surroundings.backend
+    if not backend.registered:
+        return f"{backend.code.name if backend.code else backend.name}(graph, {inputs})"
+    if backend.name == "inductor":
+        script.imports.add("from torch._inductor.compile_fx import compile_fx")
+        patches = f", config_patches={dict(backend.options)!r}" if backend.options else ""
+        return f"compile_fx(graph, {inputs}{patches})"
+    script.imports.add("from torch._dynamo.backends.registry import lookup_backend")
+    return f'lookup_backend("{backend.name}")(graph, {inputs})'
+
+
+def _input(script: Script, node: Node, value: Input) -> str:
+    if isinstance(value, Opaque):
+        raise CannotRender(f"the input {node.name} is a {value.what}, which was not kept")
+    if isinstance(value, Scalar):
+        number = repr(value.value)
+        return f"torch.tensor({number}, dtype=torch.float64)" if value.as_tensor else number
+    name = script.names.fresh(short_name(value.source, node.name))
+    made = script.tensor(value, name, script.inputs)
+    script.inputs.append(f"{name} = {made}")
+    return name
+
+
+def _fakes(script: Script, arguments: list[str]) -> list[str]:
+    """Fake inputs whose dynamic sizes are symbols, as Dynamo's were."""
+    case = script.case
+    script.imports |= {
+        "from torch._dynamo.source import ConstantSource",
+        "from torch._guards import TracingContext, tracing",
+        "from torch._subclasses.fake_tensor import FakeTensorMode",
+        "from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext",
+    }
+    script.definitions += [_FAKE, "", ""]
+    sized: dict[str, tuple[int, int]] = {}
+    pairs = list(zip(case.graph.placeholders, case.inputs, strict=True))
+    for i, (node, value) in enumerate(pairs):
+        if isinstance(value, Tensor) and node.value:
+            for dim, size in enumerate(node.value.shape):
+                if isinstance(size, str):
+                    sized.setdefault(size, (i, dim))
+    lines = ["mode = FakeTensorMode(shape_env=ShapeEnv())", "fakes = list(inputs)"]
+    for i, (_, value) in enumerate(pairs):
+        if isinstance(value, Tensor):
+            lines.append(f"fakes[{i}] = fake({', '.join([f'inputs[{i}]', *map(str, value.dynamic)])})")
+    free = False
+    for i, (_, value) in enumerate(pairs):
+        if isinstance(value, Scalar) and value.symbol in sized:
+            tensor, dim = sized[value.symbol]
+            lines.append(f"fakes[{i}] = fakes[{tensor}].size({dim})")
+        elif isinstance(value, Scalar) and value.symbol:
+            free = True
+            lines.append(f'fakes[{i}] = symbol("{value.symbol}", {arguments[i]})')
+    if free:
+        script.definitions += [_SYMBOL, "", ""]
+    return lines
 
 
 def write_inner(script: Script) -> None:
-    raise CannotRender("not yet")
+    """The ATen graph, given to Inductor with everything AOTAutograd had told it."""
+    case, context = script.case, script.case.context
+    script.imports |= {
+        "import os",
+        "from torch._guards import TracingContext, tracing",
+        "from torch._inductor.compile_fx import compile_fx_inner",
+        "from torch._inductor.virtualized import V",
+        "from torch._subclasses.fake_tensor import FakeTensorMode",
+        "from torch.fx.experimental.symbolic_shapes import ShapeEnv",
+        "from torch.fx.passes.fake_tensor_prop import FakeTensorProp",
+    }
+    nodes.build(case.graph, script, name="build")
+    arguments = [_input(script, n, v) for n, v in zip(case.graph.placeholders, case.inputs, strict=True)]
+    script.inputs += ["graph = build()", f"inputs = [{', '.join(arguments)}]"]
+    symbols = _symbols(case.graph.placeholders, context)
+    if symbols:
+        script.imports |= {
+            "from torch._dynamo.source import ConstantSource",
+            "from torch.fx.experimental.symbolic_shapes import DimDynamic",
+        }
+        script.definitions += [_SYMBOL, "", ""]
+    setup = ["mode = FakeTensorMode(shape_env=ShapeEnv())"]
+    setup += [f'{name} = symbol("{name}", {value})' for name, value in symbols.items()]
+    fakes = [_fake_input(n, v) for n, v in zip(case.graph.placeholders, case.inputs, strict=True)]
+    setup += ["with mode:", f"    fakes = [{', '.join(fakes)}]"]
+    setup.append("FakeTensorProp(graph, mode).propagate_dont_convert_inputs(*fakes)")
+    output = context.get("output") or {}
+    if output:
+        kept = ", ".join(f'"{k}": {_nested(v)}' for k, v in output.items())
+        setup.append(f"graph.graph.output_node().meta.update({{{kept}}})")
+    kwargs = {k: v for k, v in (context.get("kwargs") or {}).items() if v not in (None, False) and k != "cudagraphs"}
+    options = "".join(f", {k}={v!r}" for k, v in kwargs.items())
+    patches = [f"torch._inductor.config.patch({dict(case.surroundings.backend.options)!r})"]
+    if not case.surroundings.backend.options:
+        patches = []
+    items = ", ".join(["V.set_fake_mode(mode)", "tracing(TracingContext(mode))", *patches])
+    setup += [f"with {items}:", f"    compiled = compile_fx_inner(graph, fakes{options})"]
+    lines = [_OFF, "    graph(*inputs)", "else:", *(f"    {line}" for line in setup), "    compiled(list(inputs))"]
+    script.run += frame.within(["torch.no_grad()"], lines)
+
+
+def _symbols(placeholders: tuple[Node, ...], context: object) -> dict[str, int]:
+    """Symbols that some input's size names, with what they stood for."""
+    known = context.get("symbols", {}) if isinstance(context, dict) else {}
+    sizes = [
+        s for n in placeholders if n.value for s in (*n.value.shape, *(n.value.stride or ())) if isinstance(s, str)
+    ]
+    names = {w for s in sizes for w in re.findall(r"\b[su]\d+\b", s)} | {
+        n.name for n in placeholders if n.name in known
+    }
+    return {name: int(row["value"]) for name, row in sorted(known.items()) if name in names}
+
+
+def _fake_input(node: Node, value: Input) -> str:
+    if isinstance(value, Scalar):
+        return _expression(value.symbol) if value.symbol else repr(value.value)
+    if not isinstance(value, Tensor) or node.value is None or node.value.stride is None:
+        raise CannotRender(f"the input {node.name} is no plain tensor")
+    device = "" if value.device == "cpu" else f', device="{value.device}"'
+    dtype = "" if value.dtype == "torch.float32" else f", dtype={value.dtype}"
+    return f"torch.empty_strided({_nested(node.value.shape)}, {_nested(node.value.stride)}{dtype}{device})"
+
+
+def _nested(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        inside = ", ".join(map(_nested, value))
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
+    return _expression(value) if isinstance(value, str) else repr(value)
+
+
+def _expression(text: str) -> str:
+    """A symbolic size as Python: sympy's Max and Min have other names in torch."""
+    if not re.fullmatch(r"[\w\s+*/(),.-]+", text):
+        raise CannotRender(f"the size {text} has no form in Python")
+    unknown = set(re.findall(r"\b([A-Za-z]\w*)\(", text)) - {"Max", "Min"}
+    if unknown:
+        raise CannotRender(f"the size {text} has no form in Python")
+    return re.sub(r"\bMax\(", "torch.sym_max(", re.sub(r"\bMin\(", "torch.sym_min(", text))

@@ -127,7 +127,7 @@ def _fresh(tensor: Tensor, shape: tuple[int, ...]) -> str:
 
 def _integer_range(tensor: Tensor) -> tuple[int, int]:
     low = 0 if tensor.low is None else int(tensor.low)
-    high = low + 1 if tensor.high is None else int(tensor.high)
+    high = low if tensor.high is None else int(tensor.high)  # unknown: zeros are valid indices almost everywhere
     if high >= 2**63 - 1:
         high = 2**63 - 2
     return min(low, high), high

@@ -1,0 +1,53 @@
+"""A graph built node by node, as lines of a script: nothing is traced again, so nothing can change on the way."""
+
+from __future__ import annotations
+
+from torchsleuth.case.expressions import show
+from torchsleuth.case.ir import Graph, Node, Op
+from torchsleuth.case.program.render import Script
+from torchsleuth.case.program.statements import CannotRender
+
+_MODULES = ("operator", "math", "_operator")
+
+
+def build(graph: Graph, script: Script, *, name: str) -> None:
+    """Adds a function `name` to the script that returns the GraphModule."""
+    attributes: list[str] = []
+    for path, body in graph.bodies.items():
+        inner = script.names.fresh(path.replace(".", "_"))
+        build(body, script, name=inner)
+        attributes.append(f'"{path}": {inner}()')
+    lines: list[str] = []
+    for path, index in graph.tensors.items():
+        if any(path.startswith(f"{module}.") for module in graph.modules):
+            continue
+        value = script.tensor(script.case.constants[index], path.replace(".", "_"), lines)
+        attributes.append(f'"{path}": {value}')
+    attributes += [f'"{path}": {constructor}' for path, constructor in graph.modules.items()]
+    lines.append("g = torch.fx.Graph()")
+    for node in graph.nodes:
+        lines += _lines(node, script)
+    lines.append(f"return torch.fx.GraphModule({{{', '.join(attributes)}}}, g)")
+    script.definitions += [f"def {name}():", *(f"    {line}" for line in lines), "", ""]
+
+
+def _lines(node: Node, script: Script) -> list[str]:
+    if node.op is Op.PLACEHOLDER:
+        default = f", default_value={show(node.args[0])}" if node.args else ""
+        return [f'{node.name} = g.placeholder("{node.target}"{default})']
+    if node.op is Op.OUTPUT:
+        return [f"g.output({show(node.args[0])})"]
+    if node.op is Op.GET_ATTR:
+        return [f'{node.name} = g.get_attr("{node.target}")']
+    target = node.target if node.op is Op.CALL_FUNCTION else f'"{node.target}"'
+    if target.startswith("unknown_function."):
+        raise CannotRender(f"{target.removeprefix('unknown_function.')} has no name to call it by")
+    root = target.split(".")[0]
+    if root in _MODULES:
+        script.imports.add(f"import {root}")
+    elif "." in target and root != "torch":
+        script.imports.add(f"import {target.rpartition('.')[0]}")
+    kwargs = f", {show(dict(node.kwargs))}" if node.kwargs else ""
+    line = f"{node.name} = g.{node.op.value}({target}, {show(tuple(node.args))}{kwargs})"
+    tags = {k: v for k, v in node.tags.items() if k != "custom"}
+    return [line, *([f"{node.name}.meta.update({show(tags)})"] if tags else [])]

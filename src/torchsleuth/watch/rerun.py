@@ -1,0 +1,65 @@
+"""The program once more, out of the user's sight: for what a Case alone cannot tell."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from torchsleuth.case.failure import Failure, Kind
+from torchsleuth.watch.found import Found, summarise
+from torchsleuth.watch.launcher import end_tree
+from torchsleuth.watch.session import OPTIONS, VARIABLE, Options
+
+_PATIENCE = 3.0  # times as long as the first run
+_LEAST = 60.0
+
+
+class Again:
+    """Runs the command with no input and its output in logs/; what it found comes back as data."""
+
+    def __init__(self, command: Sequence[str], logs: Path, seconds: float) -> None:
+        self._command = list(command)
+        self._logs = logs
+        self._limit = max(_LEAST, _PATIENCE * seconds)
+        self._eager: bool | None = None
+
+    def fails_in_eager(self) -> bool:
+        if self._eager is None:
+            self._eager = self._run("eager", {"TORCH_COMPILE_DISABLE": "1"}) not in (0, None)
+        return self._eager
+
+    def fails_with_graphs_in_eager(self, failure: Failure) -> bool:
+        session = self._session("dynamo")
+        code = self._run("dynamo", {"TORCH_COMPILE_OVERRIDE_BACKENDS": ">=0:eager"}, session, Options(hang_after=0))
+        found = summarise(session, code).found
+        return any(f.failure.fingerprint.same_as(failure.fingerprint) for f in found)
+
+    def crash_with_values(self) -> Found | None:
+        session = self._session("crash")
+        code = self._run("crash", {}, session, Options(hang_after=0, dump_first=True))
+        return next((f for f in summarise(session, code).found if f.failure.kind is Kind.CRASH), None)
+
+    def _session(self, name: str) -> Path:
+        session = self._logs / "watch" / f"again-{name}"
+        session.mkdir(parents=True, exist_ok=True)
+        return session
+
+    def _run(
+        self, name: str, extra: dict[str, str], session: Path | None = None, options: Options | None = None
+    ) -> int | None:
+        """The exit code, or None when it did not end in time."""
+        environment = {k: v for k, v in os.environ.items() if k not in (VARIABLE, OPTIONS)} | extra
+        if session is not None and options is not None:
+            environment |= {VARIABLE: str(session.resolve()), OPTIONS: options.dump()}
+        with (self._logs / f"again-{name}.txt").open("wb") as log:
+            process = subprocess.Popen(
+                self._command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+            try:
+                return process.wait(timeout=self._limit)
+            except subprocess.TimeoutExpired:
+                end_tree(process.pid)
+                process.wait()
+                return None

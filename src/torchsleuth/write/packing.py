@@ -1,0 +1,184 @@
+"""One zip to attach to an issue: what is in it, what is left out, and nothing that tells who somebody is."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from torchsleuth.case import files
+from torchsleuth.case.folder import GRAPH, META, TENSORS
+from torchsleuth.errors import BadUsage, OutputUnwritable
+from torchsleuth.write import account, stored
+from torchsleuth.write.account import DamagedResult
+from torchsleuth.write.redaction import Redactor
+
+MANIFEST = "MANIFEST.txt"
+_REPRO_DATA = "repro_data"
+
+
+class Data(str, Enum):
+    """How much tensor data goes along."""
+
+    NONE = "none"
+    REPRO = "repro"  # what repro.py needs in order to fail
+    ALL = "all"  # also what was kept of the program's tensors, weights included
+
+
+@dataclass(frozen=True)
+class Member:
+    name: str  # in the zip
+    path: Path
+    holds_data: bool = False  # values of tensors, in a file of bytes or as literals
+    binary: bool = False
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    name: str
+    nbytes: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    run: Path
+    members: tuple[Member, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What the zip holds; the manifest is written from it."""
+
+    run: str
+    command: str
+    rows: tuple[tuple[str, int, bool], ...]  # name, bytes, whether it holds tensor data
+    left_out: tuple[LeftOut, ...]
+    environment: tuple[tuple[str, str], ...]  # variables that a case.json carries
+    redactor: Redactor
+
+
+def plan(run: Path, data: Data) -> Plan:
+    with_literals = set(_with_literals(run))
+    members, left_out = [], []
+    for path in sorted(_files(run)):
+        name = path.relative_to(run).as_posix()
+        why = _why_not(name, path, data)
+        if why:
+            left_out.append(LeftOut(name, path.lstat().st_size, why))
+        else:
+            binary = _is_data(path.name)
+            members.append(Member(name, path, binary or name in with_literals, binary))
+    return Plan(run, tuple(members), tuple(left_out))
+
+
+def _with_literals(run: Path) -> Iterator[str]:
+    """Repros, and the pages that quote them, which hold the data they need as literals."""
+    for entry in account.of_json(stored.read_result(run)).entries:
+        if entry.repro is not None and entry.repro.data_bytes:
+            place = PurePosixPath(entry.repro.path)
+            if not any((run / place.parent).glob(f"{_REPRO_DATA}*")):
+                yield str(place)
+                yield from ("issue.md", "report.html") if str(place) == "repro.py" else ()
+
+
+def _files(run: Path) -> Iterator[Path]:
+    """Files of the run; logs are for its owner, and links are not followed out of it."""
+    for here, folders, names in os.walk(run, followlinks=False):
+        if Path(here) == run:
+            folders[:] = [folder for folder in folders if folder == "cases"]
+        yield from (Path(here) / name for name in names)
+
+
+def _is_data(name: str) -> bool:
+    return name == TENSORS or name.startswith(_REPRO_DATA)
+
+
+def _why_not(name: str, path: Path, data: Data) -> str:
+    base = PurePosixPath(name).name
+    known = {"result.json", "repro.py", "issue.md", "report.html", GRAPH, META}
+    if path.is_symlink():
+        return "it is a link"
+    if base == TENSORS and data is not Data.ALL:
+        return "tensors of the program, weights among them; --data packs them"
+    if base.startswith(_REPRO_DATA) and data is Data.NONE:
+        return "tensors that repro.py reads: it does not run without them; leave --no-data out to pack them"
+    if base not in known and not _is_data(base):
+        return "not a file that a reader of the issue needs"
+    return ""
+
+
+def check_output(output: Path, force: bool) -> None:
+    if output.exists() and not force:
+        raise BadUsage(f"{output} exists already. Name another file with --output, or allow its loss with --force.")
+
+
+def write(plan: Plan, output: Path, redactor: Redactor) -> tuple[Packed, str]:
+    """The zip, whole or not at all; what it holds, and its manifest."""
+    from torchsleuth.write import manifest
+
+    try:
+        with files.replacing(output) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+            packed = _fill(archive, plan, redactor)
+            text = manifest.write(packed)
+            archive.writestr(MANIFEST, text)
+    except OutputUnwritable as error:
+        why = str(error).partition(". Free")[0]
+        raise OutputUnwritable(f"{why}. Free some space there, or name another file with --output.") from None
+    return packed, text
+
+
+def _fill(archive: zipfile.ZipFile, plan: Plan, redactor: Redactor) -> Packed:
+    rows: list[tuple[str, int, bool]] = []
+    environment: dict[str, str] = {}
+    names = {member.name for member in plan.members}
+    for member in plan.members:
+        if member.binary:
+            archive.write(member.path, member.name)
+            rows.append((member.name, member.path.stat().st_size, True))
+            continue
+        text = _redacted(member, redactor, environment, lean=_tensors_of(member) not in names)
+        archive.writestr(member.name, text)
+        rows.append((member.name, len(text.encode()), member.holds_data))
+    command = redactor.text(" ".join(map(str, stored.read_result(plan.run)["command"])))
+    return Packed(
+        redactor.text(plan.run.resolve().name), command, tuple(rows), plan.left_out, tuple(sorted(environment.items())),
+        redactor,
+    )  # fmt: skip
+
+
+def _tensors_of(member: Member) -> str:
+    return str(PurePosixPath(member.name).with_name(TENSORS))
+
+
+def _redacted(member: Member, redactor: Redactor, environment: dict[str, str], *, lean: bool) -> str:
+    """`lean`: the tensors of the Case stay behind, so that its case.json must not promise them."""
+    text = member.path.read_text(encoding="utf-8", errors="replace")
+    if member.path.suffix == ".py":
+        return redactor.python(text)
+    if member.path.suffix != ".json":
+        return redactor.text(text)
+    try:
+        data = redactor.json(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise DamagedResult(
+            f"{member.path} is damaged ({error}). Remove its folder, or run the program again."
+        ) from None
+    environment.update(_environment(data))
+    if lean and member.path.name == META and isinstance(data, dict):
+        for storage in data.get("storages") or ():
+            storage["kept"] = False
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def _environment(data: Any) -> dict[str, str]:
+    """The variables that a case.json carries."""
+    surroundings = data.get("surroundings") if isinstance(data, dict) else None
+    found = surroundings.get("environment") if isinstance(surroundings, dict) else None
+    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
