@@ -32,9 +32,11 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     **{room: frozenset((*SHARED, *IN_ORDER[:place])) for place, room in enumerate(IN_ORDER)},
     **{room: frozenset((*SHARED, "case", "watch", "judge")) for room in BESIDE},
     "investigate": ALL_ROOMS,
+    "doctor": ALL_ROOMS,
     "pipeline": ALL_ROOMS | {"investigate"},
-    "__init__": ALL_ROOMS | {"pipeline"},
-    "cli": ALL_ROOMS | {"pipeline", "__init__"},
+    "watching": ALL_ROOMS | {"pipeline"},
+    "__init__": ALL_ROOMS | {"pipeline", "watching"},
+    "cli": ALL_ROOMS | {"doctor", "pipeline", "__init__"},
     "__main__": frozenset({"cli"}),
     AUTOLOAD: frozenset((*SHARED, "case", "watch")),
 }

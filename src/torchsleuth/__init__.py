@@ -1,3 +1,20 @@
 """torchsleuth: a debugger for torch.compile."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torchsleuth.watching import watching
+
+__all__ = ["__version__", "watching"]
 __version__ = "0.1.0"
+
+_HOMES = {"watching": "torchsleuth.watching"}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are loaded when they are used: the command line must not wait for torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'torchsleuth' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -55,20 +55,28 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
     summary = summarise(session, ended.exit_code)
     if ended.interrupted and not summary.found:
         summary = replace(summary, found=hangs.interrupted())
-    notes: list[str] = list(_notes(ended, summary, settings))
     again = Again(words, out / "logs", ended.seconds) if settings.rerun else None
+    return finish(summary, ended, tuple(command), out, settings, say, again), out
+
+
+def finish(
+    summary: Summary, ended: Ended, command: tuple[str, ...], out: Path, settings: Settings, say: Say, again: Again | None
+) -> Result:
+    """From what was seen to what is said: investigated, judged, written."""
+    session = out / "logs" / "watch"
+    notes: list[str] = list(_notes(ended, summary, settings))
     findings = _investigate(summary, ended, out, settings, say, notes, again) if summary.found else ()
     verdict = _verdict(summary, ended, findings)
     notes += _verdict_notes(verdict, summary, ended, findings)
     result = Result(
-        __version__, _torch_version(findings, session), tuple(command), ended.exit_code, verdict,
+        __version__, _torch_version(findings, session), command, ended.exit_code, verdict,
         summary.processes, summary.graphs, 0, tuple(notes), findings,
     )  # fmt: skip
     files.write_json(out / "result.json", to_json(result, out))
     if findings:
         write_issue(findings[0], out)
     _tidy(session, out)
-    return result, out
+    return result
 
 
 def _hangs(suspect: Found, out: Path, settings: Settings) -> bool:

@@ -1,4 +1,4 @@
-"""What the tests of the case room share: equality that sees nan and -0.0, small Cases, the way through text and back."""
+"""What the tests of the case room share: equality that sees nan and -0.0, small Cases, the way through text."""
 
 from __future__ import annotations
 

@@ -57,7 +57,8 @@ NAMES = st.sampled_from(
         "torch.float32", "torch.bfloat16", "torch.bool", "torch.float8_e4m3fn", "torch.complex64", "torch.uint8",
         "torch.strided", "torch.sparse_coo", "torch.jagged", "torch.contiguous_format", "torch.channels_last",
         "torch.preserve_format", "torch.per_tensor_affine", "torch._C._SDPBackend.MATH", "torch.relu",
-        "torch.ops.aten.add.Tensor", "torch.ops.aten.random_.from", "torch.ops.higher_order.cond", "operator.add", "len",
+        "torch.ops.aten.add.Tensor", "torch.ops.aten.random_.from", "torch.ops.higher_order.cond", "operator.add",
+        "len",
     ]
 ).map(Name)  # fmt: skip
 SIZES = st.lists(st.integers(-1, 9), max_size=3)
@@ -209,11 +210,12 @@ def test_plain_arguments_are_what_python_itself_reads(value: Any) -> None:
 
 def test_the_text_reads_like_the_program() -> None:
     f32 = Value("torch.float32", (3, "s77"), ("s77", 1))
+    line = Source("model.py", 31, "forward", "y = x @ w", "encoder[0]")
     graph = graph_of(
         Node("x", Op.PLACEHOLDER, "L_x_", value=f32),
         Node("w", Op.GET_ATTR, "w", value=Value("torch.bfloat16", (4, 4), None, "cuda:0")),
-        Node("matmul", Op.CALL_FUNCTION, "operator.matmul", (Ref("x"), Ref("w")), source=Source("model.py", 31, "forward", "y = x @ w", "encoder[0]")),
-        Node("relu", Op.CALL_METHOD, "relu", (Ref("matmul"),), source=Source("model.py", 31, "forward", "y = x @ w", "encoder[0]")),
+        Node("matmul", Op.CALL_FUNCTION, "operator.matmul", (Ref("x"), Ref("w")), source=line),
+        Node("relu", Op.CALL_METHOD, "relu", (Ref("matmul"),), source=line),
         Node("to", Op.CALL_METHOD, "to", (Ref("relu"), Name("torch.float16")), {"copy": True}),
         Node("output", Op.OUTPUT, "output", ((Ref("to"), None),)),
     )  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cli_helpers import Cli
-from outputs import FAILING, FAILURE, a_finding, a_result, an_output_folder, died
+from outputs import FAILING, FAILURE, a_case, a_finding, a_result, an_output_folder, died
 
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
 from torchsleuth.write import account, terminal
@@ -28,8 +28,8 @@ def test_the_summary_is_told_again(tmp_path: Path, cli: Cli) -> None:
         "  compile-error in backend (compile-forward)",
         "  RuntimeError: no such kernel",
         "  operator  aten.relu.default",
-        "  source    model.py:31",
-        "  repro     1 operators, 9 lines, form torch.compile; fails alike in 3 of 3 fresh processes",
+        "  source    model.py:31: return torch.relu(x)",
+        "  repro     1 operator, 8 lines, form torch.compile; fails alike in 3 of 3 fresh processes",
         "out/repro.py",
     ]
 
@@ -42,6 +42,21 @@ def test_run_and_show_tell_the_same_less_what_the_result_does_not_hold(tmp_path:
     only_now = ["  source    model.py:31: return torch.relu(x)", "  passes    eager", "  fails     mine"]
     assert [line for line in now if line not in again] == only_now
     assert [line for line in again if line not in now] == ["  source    model.py:31"]
+
+
+def test_the_words_of_the_error_are_those_of_the_case(tmp_path: Path, cli: Cli) -> None:
+    out = tmp_path / "out"
+    an_output_folder(out, case=replace(a_case(), failure=replace(FAILURE, summary="RuntimeError: no such kernel, 7")))
+    assert "  RuntimeError: no such kernel, 7" in cli("show", out).out.splitlines()
+
+
+@pytest.mark.parametrize("damage", ["", "[]", '{"failure": 3}', '{"failure": null, "graph": 5}'])
+def test_a_damaged_case_does_not_stand_in_the_way(tmp_path: Path, cli: Cli, damage: str) -> None:
+    out = an_output_folder(tmp_path / "out")
+    (out / "cases" / "f1" / "case.json").write_text(damage)
+    said = cli("show", out)
+    assert said.status == 0
+    assert "  RuntimeError: no such kernel\n  operator  aten.relu.default\n  source    model.py:31\n" in said.out
 
 
 def test_a_result_that_holds_the_ladder_is_told_with_it(tmp_path: Path) -> None:
@@ -187,7 +202,7 @@ def test_what_a_real_run_printed_is_shown_again(tmp_path: Path, run_cli) -> None
     assert ran.returncode == 1, ran.stderr
     shown = run_cli("show")
     assert shown.returncode == 0, shown.stderr
-    told = [line for line in shown.stdout.splitlines()[2:] if not line.startswith("  source")]
-    assert told[0] == "torchsleuth: 1 failure found (1 graph in 1 process watched)"
+    told = shown.stdout.splitlines()[1:]
+    assert told[1] == "torchsleuth: 1 failure found (1 graph in 1 process watched)"
     assert set(told) <= set(ran.stdout.splitlines())
     assert shown.stdout.splitlines()[-1] == ran.stdout.splitlines()[-1]

@@ -114,10 +114,23 @@ _NOT_TENSOR_FUNCTIONS = {
     "init_num_threads", "read_vitals", "merge_type_from_type_comment", "unify_type_list", "storage",
     "get_device_module", "use_deterministic_algorithms", "vitals_enabled",
     "profiler_allow_cudagraph_cupti_lazy_reinit_cuda12",
-    "compiled_with_cxx11_abi", "export", "dtype", "layout", "memory_format", "qscheme",
+    "compiled_with_cxx11_abi", "dtype", "layout", "memory_format", "qscheme",
     "_as_tensor_fullprec", "_overload", "_running_with_deploy", "_sync", "_deprecated", "_disable_dynamo",
     "_enable_functionalization", "_disable_functionalization", "_mirror_autograd_meta_to",
 }  # fmt: skip
+_MODULES_OF_TORCH = frozenset(
+    "_C _VF __config__ __future__ _appdirs _awaits _classes _compile _custom_op _custom_ops _decomp _dispatch "
+    "_dynamo _environment _export _functorch _guards _higher_order_ops _inductor _jit_internal _lazy _library "
+    "_linalg_utils _lobpcg _logging _lowrank _meta_registrations _native _numpy _opaque_base _ops _prims "
+    "_prims_common _python_dispatcher _refs _sources _streambase _strobelight _subclasses _tensor _tensor_docs "
+    "_tensor_iterator _tensor_str _thread_safe_fork _torch_docs _utils _utils_internal _vendor _vmap_internals "
+    "_weights_only_unpickler accelerator amp ao autograd backends bin builtins classes compiler contrib cpp cpu "
+    "ctypes cuda distributed distributions export fft func functional functools futures fx glob hub importlib "
+    "inspect jit library linalg masked math monitor mps mtia multiprocessing nativert nested nn numa onnx ops "
+    "optim os overrides package platform profiler quantization quasirandom random return_types serialization "
+    "signal sparse special storage sys testing textwrap threading torch torch_version types utils version "
+    "warnings windows xpu".split()
+)
 # torch._import_dotted_name("os.system") is os.system: private words of torch's own machinery, by how they begin.
 _NOT_TENSOR_PREFIXES = (
     "_import",
@@ -173,7 +186,7 @@ _NOT_METHODS = {
 }
 
 MAKERS = {
-    "torch.device", "torch.Size", "torch.Generator", "torch.finfo", "torch.iinfo", "range", "complex", "frozenset",
+    "torch.device", "torch.Size", "torch.Generator", "torch.finfo", "torch.iinfo", "range", "frozenset",
     "set", "torch.Stream", "torch.cuda.Stream",
 }  # fmt: skip
 # No `torch.\w+` here: torch.os is a module.  Types of numbers, layouts, memory formats, schemes, members of enums.
@@ -242,7 +255,7 @@ def _registered_allowed(words: list[str]) -> bool:
 
 
 def _tensor_function_allowed(word: str) -> bool:
-    if word.startswith("__") or _is_class(word) or word in _NOT_TENSOR_FUNCTIONS:
+    if word.startswith("__") or _is_class(word) or word in _NOT_TENSOR_FUNCTIONS or word in _MODULES_OF_TORCH:
         return False
     if word.startswith(("set_", "_set_")):
         return word in _SETTERS or word.startswith("set_autocast_")

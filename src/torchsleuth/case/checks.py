@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from torchsleuth.case import allowed, constructors
 from torchsleuth.case.expressions import is_word
-from torchsleuth.case.ir import Graph, Op, Value
+from torchsleuth.case.ir import Graph, Name, Node, Op, Value
 from torchsleuth.case.model import Case, Code, Scalar, Storage, Surroundings, Tensor
 from torchsleuth.errors import DamagedCase, UnsafeGraph
 
@@ -65,6 +65,19 @@ def check_graph(graph: Graph) -> None:
                 _plain(_WORD, word, "an argument")
             if node.value:
                 _check_value(node.value)
+
+
+def check_call(node: Node) -> None:
+    """Methods and properties are those of values: of a node, a constant, a dtype; never of a function or a module."""
+    is_getattr = node.op is Op.CALL_FUNCTION and node.target == "getattr"
+    if is_getattr and len(node.args) < 2:
+        raise UnsafeGraph("The graph text reads an attribute without saying of what. Nothing was run.")
+    if is_getattr:
+        allowed.check_attribute(node.args[1])
+    if is_getattr or node.op is Op.CALL_METHOD:
+        on = node.args[0]
+        if isinstance(on, Name) and not allowed.is_dtype(on.dotted):
+            raise UnsafeGraph(f"The graph text reaches into {on.dotted}, which is no value. Nothing was run.")
 
 
 def _check_value(value: Value) -> None:

@@ -9,7 +9,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any
 
-from torchsleuth.errors import DamagedCase, UnsafeGraph
+from torchsleuth.errors import UnsafeGraph
 
 # Leaf classes whose extra_repr is what their constructor takes.
 CLASSES = frozenset(
@@ -37,9 +37,9 @@ class Constructor:
 
 
 def read(text: str) -> Constructor:
-    """The call that `text` is; raises DamagedCase for text that is no such call."""
+    """The call that `text` is; raises UnsafeGraph for text that is no such call."""
     if len(text) > _LONGEST:
-        raise DamagedCase("A module's constructor is longer than any. Take a fresh capture.")
+        raise _refused(text)
     try:
         call = ast.parse(text, mode="eval").body
         training = True

@@ -69,6 +69,7 @@ class Failure:
     phase: Phase
     fingerprint: Fingerprint
     text: str = ""  # the traceback or other evidence, for people
+    summary: str = ""  # one line, in the words of the error itself
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "kind": self.kind.value, "phase": self.phase.value}
@@ -81,6 +82,7 @@ class Failure:
             Phase(data["phase"]),
             Fingerprint(str(mark["error"]), str(mark["message"]), tuple(str(f) for f in mark["frames"])),
             str(data.get("text", "")),
+            str(data.get("summary", "")),
         )
 
 
@@ -88,6 +90,7 @@ class Failure:
 _WRAPPERS = {"BackendCompilerFailed", "InductorError", "LoweringException", "SubprocException", "TorchRuntimeError"}
 _OUT_OF_MEMORY = re.compile(r"can't allocate memory|out of memory|Cannot allocate memory|MemoryError|bad_alloc", re.I)
 _MOST_MESSAGE = 400
+_OURS = re.compile(r"torchsleuth[/\\](?:watch|judge)[/\\]")
 
 
 def of_exception(error: BaseException, phase: Phase, *, dynamo: bool = False) -> Failure:
@@ -99,8 +102,25 @@ def of_exception(error: BaseException, phase: Phase, *, dynamo: bool = False) ->
         kind = Kind.DYNAMO_ERROR
     else:
         kind = Kind.COMPILE_ERROR if phase.compiling else Kind.RUNTIME_ERROR
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return Failure(kind, phase, mark, text[-20_000:])
+    return Failure(kind, phase, mark, _trace_text(error)[-20_000:], _summary(error))
+
+
+def _summary(error: BaseException) -> str:
+    lines = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines() if line.strip()]
+    compiler = next((line for line in lines if "error: " in line), "") if "C++ compile error" in lines[0] else ""
+    return " ".join([lines[0], compiler]).strip()[:300]
+
+
+def _trace_text(error: BaseException) -> str:
+    """The traceback as Python prints it, less the frames of our own hooks."""
+    shown = traceback.TracebackException.from_exception(error)
+    todo: list[traceback.TracebackException | None] = [shown]
+    while todo:
+        now = todo.pop()
+        if now is not None:
+            now.stack = traceback.StackSummary.from_list([f for f in now.stack if not _OURS.search(f.filename)])
+            todo += [now.__cause__, now.__context__]
+    return "".join(shown.format())
 
 
 def of_signal(number: int, phase: Phase) -> Failure:
@@ -172,7 +192,7 @@ def normalise(message: str) -> str:
     if "C++ compile error" in message and compiler:
         return "C++ compile error: " + _plain(compiler.group(1))
     lines = [line.strip() for line in message.strip().splitlines()]
-    kept = lines[:1] + [line for line in lines[1:] if line.startswith("target: ")]
+    kept = lines[:1] + [line for line in lines[1:] if line.startswith("target: ")][:1]
     return _plain(" | ".join(kept))
 
 

@@ -30,6 +30,7 @@ _TAGS = (
     "custom",
     "quantization_tag",
 )
+_TORCH_FILE = re.compile(r"(?:site|dist)-packages[/\\]torch[/\\]")
 _STACK_LINE = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
 
 
@@ -199,12 +200,14 @@ def source_of(node: torch.fx.Node) -> Source | None:
     if not trace:
         return None
     lines = str(trace).splitlines()
-    for i in range(len(lines) - 1, -1, -1):
-        found = _STACK_LINE.search(lines[i])
-        if found:
-            code = lines[i + 1].strip() if i + 1 < len(lines) else ""
-            return Source(found.group(1), int(found.group(2)), found.group(3), code, _module_path(node))
-    return None
+    found = [(m, i) for i, line in enumerate(lines) if (m := _STACK_LINE.search(line))]
+    # The innermost line that is not torch's own: a user looks for theirs, not for nn.Linear's.
+    chosen = next((f for f in reversed(found) if not _TORCH_FILE.search(f[0].group(1))), found[-1] if found else None)
+    if chosen is None:
+        return None
+    match, i = chosen
+    code = lines[i + 1].strip() if i + 1 < len(lines) else ""
+    return Source(match.group(1), int(match.group(2)), match.group(3), code, _module_path(node))
 
 
 def _module_path(node: torch.fx.Node) -> str:

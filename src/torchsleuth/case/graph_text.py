@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from torchsleuth.case import allowed, codec
+from torchsleuth.case import allowed, checks, codec
 from torchsleuth.case.expressions import attribute, dotted_name, is_word, read, show, show_dotted
 from torchsleuth.case.ir import Arg, Graph, Made, Name, Node, Op, Ref, Source, Value, map_args
 from torchsleuth.errors import DamagedCase, UnsafeGraph
@@ -344,15 +344,18 @@ def _assigned(name: str, value: ast.expr, known: set[str], modules: frozenset[st
         return Node(name, Op.CALL_MODULE, dotted.removeprefix("self."), args, kwargs)
     receiver, method = _method(value.func, dotted, known)
     if receiver is not None:
-        checked = method if modules is None else allowed.check_method(method)
-        return Node(name, Op.CALL_METHOD, checked, (read(receiver, known), *args), kwargs)
+        node = Node(name, Op.CALL_METHOD, method, (read(receiver, known), *args), kwargs)
+        if modules is not None:
+            allowed.check_method(method)
+            checks.check_call(node)
+        return node
     if dotted is None:
         raise UnsafeGraph(f"The graph text calls {_quoted(value.func)}. Nothing was run.")
+    node = Node(name, Op.CALL_FUNCTION, dotted, args, kwargs)
     if modules is not None and not dotted.startswith(UNKNOWN_FUNCTION):
         allowed.check_function(dotted, modules)
-        if dotted == "getattr":
-            _check_getattr(args)
-    return Node(name, Op.CALL_FUNCTION, dotted, args, kwargs)
+        checks.check_call(node)
+    return node
 
 
 def _method(func: ast.expr, dotted: str | None, known: set[str]) -> tuple[ast.expr | None, str]:
@@ -375,14 +378,6 @@ def _keywords(call: ast.Call, known: set[str]) -> dict[str, Arg]:
             raise DamagedCase("The graph text names an argument twice, or not by a word. Take a fresh capture.")
         found |= more
     return found
-
-
-def _check_getattr(args: tuple[Arg, ...]) -> None:
-    """A property of a value in the graph, named in the text itself."""
-    on = args[0]
-    if not isinstance(on, (Ref, Made)) and not (isinstance(on, Name) and allowed.is_dtype(on.dotted)):
-        raise UnsafeGraph(f"The graph text reads an attribute of {show(on)[:80]}. Nothing was run.")
-    allowed.check_attribute(args[1])
 
 
 def _with_row(node: Node, row: Mapping[str, Any], own: Mapping[str, str]) -> Node:

@@ -7,6 +7,7 @@ read.  What was not kept (`Unknown`, `Graph.unknown`) cannot be built, and says 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from torchsleuth import torch_api
 from torchsleuth.case import allowed, checks, constructors
 from torchsleuth.case.graph_text import UNKNOWN_FUNCTION
 from torchsleuth.case.ir import Arg, Graph, Made, Name, Node, Op, Ref, Unknown
-from torchsleuth.errors import DamagedCase
+from torchsleuth.errors import DamagedCase, UnsafeGraph
 
 
 def graph_module(
@@ -74,6 +75,7 @@ def _add(
         target = _resolved(allowed.check_function(node.target, modules))
     elif node.op is Op.CALL_METHOD:
         allowed.check_method(node.target)
+    checks.check_call(node)
     args = tuple(_value(a, known, node) for a in node.args)
     kwargs = {k: _value(v, known, node) for k, v in node.kwargs.items()}
     made = graph.create_node(node.op.value, target, args, kwargs, name=node.name)
@@ -89,7 +91,10 @@ def _tag(name: str, value: Any) -> Any:
 
 def _resolved(dotted: str) -> Any:
     try:
-        return torch_api.resolve(dotted)
+        found = torch_api.resolve(dotted)
+        if isinstance(found, ModuleType):
+            raise UnsafeGraph(f"{dotted} is a module, which is no value of a graph. Nothing was run.")
+        return found
     except (AttributeError, ImportError) as error:
         raise DamagedCase(
             f"This torch ({torch.__version__}) has no {dotted}: {error}. Use the torch that the Case was taken with, "

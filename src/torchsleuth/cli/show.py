@@ -18,7 +18,7 @@ def command(folder: Path, as_json: bool) -> int:
 
     Exit status: 0 shown, 2 there is nothing to show.
     """
-    from torchsleuth.write import account, stored, terminal
+    from torchsleuth.write import stored, terminal
 
     run = stored.find_run(folder)
     result = stored.read_result(run)
@@ -29,5 +29,5 @@ def command(folder: Path, as_json: bool) -> int:
         click.echo((run / stored.RESULT).read_text(encoding="utf-8"), nl=False)
     else:
         click.echo(terminal.printable(f"{run}: {' '.join(map(str, result['command']))}"))
-        terminal.tell(account.of_json(result), run)
+        terminal.tell(stored.read_account(run), run)
     return 0

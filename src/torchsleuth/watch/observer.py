@@ -352,14 +352,14 @@ class Observer:
         previous = sys.excepthook
 
         def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-            self._note_end(error)
+            self.note_end(error)
             guarded(hide_our_frames)(error)
             previous(kind, error, error.__traceback__)
 
         sys.excepthook = hook
 
     @guarded
-    def _note_end(self, error: BaseException) -> None:
+    def note_end(self, error: BaseException) -> None:
         for kept, number in reversed(self._exceptions):
             known = kept() if isinstance(kept, weakref.ref) else None
             same = known is not None and (_leads_to(error, known) or _leads_to(known, error))

@@ -43,6 +43,8 @@ def with_docstring(
 
 def headline(failure: Failure) -> str:
     mark = failure.fingerprint
+    if failure.summary:
+        return failure.summary
     if failure.kind is Kind.CRASH:
         return f"The process dies with {mark.error}."
     if failure.kind is Kind.HANG:

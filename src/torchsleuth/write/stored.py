@@ -14,7 +14,7 @@ from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.folder import META
 from torchsleuth.errors import BadUsage, DamagedCase, NewerSchema
 from torchsleuth.write import account
-from torchsleuth.write.account import DamagedResult, Entry
+from torchsleuth.write.account import Account, DamagedResult, Entry
 from torchsleuth.write.result import SCHEMA
 
 RESULT = "result.json"
@@ -78,6 +78,32 @@ def read_result(run: Path) -> dict[str, Any]:
     return data
 
 
+def read_account(run: Path) -> Account:
+    """What the result says, with what its Cases know beyond it, where they can be read."""
+    found = account.of_json(read_result(run))
+    return replace(found, entries=tuple(_with_case(entry, run.resolve()) for entry in found.entries))
+
+
+def _with_case(entry: Entry, run: Path) -> Entry:
+    case = _case_of(entry, run)
+    try:
+        seen = _of_case(case) if case else None
+        code = entry.code or (_code_at(entry.source, case) if case and entry.source else "")
+    except DamagedCase:
+        return entry
+    alike = seen is not None and seen.fingerprint.same_as(entry.failure.fingerprint)
+    return replace(entry, failure=seen if seen is not None and alike else entry.failure, code=code)
+
+
+def _code_at(source: str, case: Path) -> str:
+    """The text of the line that the result names by file and number alone."""
+    try:
+        lines = [n["source"] for g in _read_case(case)["graph"].values() for n in g["nodes"].values() if "source" in n]
+        return next((str(s["code"]) for s in lines if f"/{s['file']}:{s['line']}".endswith(f"/{source}")), "")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _damaged(case, error) from None
+
+
 def recorded_failure(script: Path) -> Failure | None:
     """The Failure that a repro was verified with, where it still stands in its output folder."""
     home = script.resolve().parent
@@ -88,10 +114,17 @@ def recorded_failure(script: Path) -> Failure | None:
     if (home / RESULT).is_file():
         entry = _entry(home, repro=script.name)
         if entry is not None:
-            case = home / entry.case if entry.case else None
-            inside = case is not None and case.resolve().is_relative_to(home) and (case / META).is_file()
-            return _final(_of_case(case) if case is not None and inside else None, entry)
+            case = _case_of(entry, home)
+            return _final(_of_case(case) if case else None, entry)
     return None
+
+
+def _case_of(entry: Entry, run: Path) -> Path | None:
+    """The folder of its Case, if it is there and inside the run."""
+    case = run / entry.case if entry.case else None
+    if case is None or not case.resolve().is_relative_to(run) or not (case / META).is_file():
+        return None
+    return case
 
 
 def _entry(run: Path, *, case: str | None = None, repro: str | None = None) -> Entry | None:
@@ -105,15 +138,28 @@ def _entry(run: Path, *, case: str | None = None, repro: str | None = None) -> E
 
 def _of_case(folder: Path) -> Failure | None:
     """The failure alone: a Case may have been sent without its tensors."""
-    path = folder / META
+    data = _read_case(folder)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))["failure"]
-        return Failure.from_json(data) if data is not None else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DamagedCase(
-            f"{path} is damaged ({type(error).__name__}: {error}). "
-            "To try the script all the same, copy it into a folder of its own."
-        ) from None
+        return Failure.from_json(data["failure"]) if data["failure"] is not None else None
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(folder, error) from None
+
+
+def _read_case(folder: Path) -> dict[str, Any]:
+    try:
+        data = json.loads((folder / META).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(folder, error) from None
+    if not isinstance(data, dict):
+        raise _damaged(folder, TypeError("it is no object"))
+    return data
+
+
+def _damaged(folder: Path, error: Exception) -> DamagedCase:
+    return DamagedCase(
+        f"{folder / META} is damaged ({type(error).__name__}: {error}). "
+        "To try the script all the same, copy it into a folder of its own."
+    )
 
 
 def _final(of_case: Failure | None, entry: Entry | None) -> Failure | None:

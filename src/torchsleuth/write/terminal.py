@@ -100,7 +100,8 @@ def _entry(entry: Entry) -> Iterator[str]:
     repro = entry.repro
     if repro is not None:
         state = f"fails alike in {repro.failed_runs} of {repro.runs} fresh processes"
-        yield f"  repro     {repro.ops} operators, {repro.lines} lines, form {repro.form}; {state}"
+        size = f"{repro.ops} operator{'s' * (repro.ops != 1)}, {repro.lines} lines"
+        yield f"  repro     {size}, form {repro.form}; {state}"
     elif entry.why_not:
         yield f"  no repro  {entry.why_not[:600]}"
 
