@@ -66,13 +66,20 @@ def calls(code: str) -> Counter[str]:
 
 
 def whole(code: str) -> str:
-    """The code of one graph, kernels and wrapper, without what only names things."""
-    begin = code.find("async_compile = AsyncCompile()")
-    end = code.find("def benchmark_compiled_module")
-    return _plain(code[max(begin, 0) : end if end >= 0 else len(code)])
+    """The code of one graph, kernels and wrapper, without what only names things; the order of its inputs apart."""
+    kernels = " ".join(sorted(_plain(kernel) for kernel in _kernels(code)))
+    _, _, body = code.partition("args.clear()\n")
+    body, _, results = body.partition("\nrunner = ")[0].rpartition("\n        return ")
+    # Names to be freed stand in the order of a set.
+    body = re.sub(r"(?:\n\s*del \w+)+", lambda m: "\n" + " ".join(sorted(m.group(0).split())), _renamed(body))
+    return f"{kernels} {_plain(body)} returns {results.count(',')}"
 
 
 def _plain(text: str) -> str:
+    return re.sub(r"\s+", " ", _renamed(text))
+
+
+def _renamed(text: str) -> str:
     text = re.sub(r"//[^\n]*|#(?!include|pragma|define|if|endif|else)[^\n]*", "", text)
     text = re.sub(r'\n\s*r?"""\n.*?\n\s*"""(?=\n)', "\n", text, flags=re.DOTALL)
     text = re.sub(r"\b(?:cpp|graph)_\w*fused\w*", "KERNEL", text)
@@ -83,5 +90,4 @@ def _plain(text: str) -> str:
         kind = "s" if re.fullmatch(r"[su]\d+", word) else "v"
         return order.setdefault(word, f"{kind}{sum(v[0] == kind for v in order.values())}")
 
-    text = re.sub(r"\b(?:buf\d+|arg\d+_\d+|primals_\d+|tangents_\d+|[su]\d+)\b", rename, text)
-    return re.sub(r"\s+", " ", text)
+    return re.sub(r"\b(?:buf\d+|arg\d+_\d+|primals_\d+|tangents_\d+|[su]\d+)\b", rename, text)

@@ -122,12 +122,13 @@ def capture(tiny: Tiny, mode: str, shapes: str, place: Path) -> Captured:
 
     codes = generated.collect()
     guarded.log_to(place / "trouble.log")
-    kept: dict[int, tuple[Any, Any, Path]] = {}
+    kept: dict[str, tuple[Any, Any, Path]] = {}
     case_of = watching.case_of
 
     def keep(record: Any, phase: Any, failure: Any, inputs: Any, where: Path, cap: int) -> Any:
         case = case_of(record, phase, failure, inputs, where, cap)
-        kept[record.number] = (record, case, where)
+        # Dynamo may begin a frame anew ("0/0", then "0/0_1"): what it compiled last is what the program runs.
+        kept[record.compile_id.split("_")[0]] = (record, case, where)
         return case
 
     watching.case_of = keep

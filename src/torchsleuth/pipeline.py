@@ -60,7 +60,13 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
 
 
 def finish(
-    summary: Summary, ended: Ended, command: tuple[str, ...], out: Path, settings: Settings, say: Say, again: Again | None
+    summary: Summary,
+    ended: Ended,
+    command: tuple[str, ...],
+    out: Path,
+    settings: Settings,
+    say: Say,
+    again: Again | None,
 ) -> Result:
     """From what was seen to what is said: investigated, judged, written."""
     session = out / "logs" / "watch"

@@ -158,6 +158,14 @@ def version_of(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else int(tensor._version)
 
 
+def make_graph_module(root: torch.nn.Module, graph: torch.fx.Graph) -> torch.fx.GraphModule:
+    """A GraphModule that prints its Python when it is first called: some graphs that compile cannot be printed."""
+    from torch.fx import _lazy_graph_module as lazy
+
+    with lazy._use_lazy_graph_module(True):
+        return lazy._make_graph_module(root, graph)
+
+
 def source_name(placeholder: torch.fx.Node) -> str:
     """How Dynamo reaches an input from the frame: L['self']._modules['fc']._parameters['weight']."""
     source = getattr(placeholder, "_dynamo_source", None)
@@ -184,6 +192,11 @@ def forward_metadata() -> Any:
 
     context = TracingContext.try_get()
     return getattr(context, "fw_metadata", None)
+
+
+def donated_inputs() -> list[int]:
+    """Inputs of the backward being compiled that nobody reads after it: Inductor may write into them."""
+    return list(getattr(forward_metadata(), "bw_donated_idxs", None) or ())
 
 
 def config_modules() -> dict[str, Any]:

@@ -44,7 +44,9 @@ class watching:  # noqa: N801 - used as a function
         self._observer.active = True
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._observer is not None:
             if error is not None:
                 self._observer.note_end(error)

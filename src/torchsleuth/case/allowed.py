@@ -60,9 +60,10 @@ _NOT_OPERATORS = {
     "partial", "reduce", "wraps", "overload", "singledispatch", "make_fx", "exposed_in", "nullcontext", "lru_cache",
     "contextmanager", "dataclass", "cast", "chain", "product", "out_wrapper", "tree_map", "tree_map_", "tree_map_only",
     "boolean_dispatch", "handle_torch_function", "get_proxy_mode", "backend_impl", "is_functional_schema", "linearize",
-    "functionalize", "lazy_dynamo_disallow", "as_sparse_gradcheck", "type_casts", "backwards_not_supported",
-    "_add_docstr", "_overload", "_jit_unused", "_wraps_without_dynamo_attrs", "_rebuild_njt", "_test_string_default",
-    "elementwise_type_promotion_wrapper", "elementwise_unary_scalar_wrapper", "handle_noncontiguous_outputs",
+    "functionalize", "lazy_dynamo_disallow", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "type_casts",
+    "backwards_not_supported", "_add_docstr", "_overload", "_jit_unused", "_wraps_without_dynamo_attrs", "_rebuild_njt",
+    "_test_string_default", "elementwise_type_promotion_wrapper", "elementwise_unary_scalar_wrapper",
+    "handle_noncontiguous_outputs",
 }  # fmt: skip
 _NOT_OPERATOR_PREFIXES = ("register_", "_make_elementwise", "_make_prim", "_make_reduction", "_make_var", "_make_alias",
     "_make_copy_from", "_make_inplace", "_make_r_binary")  # fmt: skip
@@ -105,6 +106,8 @@ _FUNCTIONS = {
     "torch.cuda.synchronize",
     "torch.cuda.current_stream",
     "torch.nn.init._no_grad_uniform_",
+    "torch.nn.attention._backend_from_string",
+    "torch.nn.attention._sdpa_kernel",
     "torch.utils.checkpoint.checkpoint",
 }
 _NOT_TENSOR_FUNCTIONS = {

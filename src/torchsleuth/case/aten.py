@@ -73,6 +73,7 @@ def _context(module: torch.fx.GraphModule, kwargs: Mapping[str, Any]) -> dict[st
         "output": {k: _plain(v) for k, v in meta.items()},
         "unknown": sorted(k for k, v in kept.items() if not constant(v)),
         "symbols": torch_api.symbols_of(module),
+        "donated": torch_api.donated_inputs() if kwargs.get("is_backward") else [],
     }
 
 

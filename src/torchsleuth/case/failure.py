@@ -151,11 +151,35 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def fingerprint_of(error: BaseException) -> Fingerprint:
     root = _root(error)
+    if type(root).__name__ == "SubprocException":
+        return _of_remote(str(root))
     # A class of the user's lives in another module once its source is carried into a repro: its bare name counts.
     kind = type(root)
     name = f"{kind.__module__}.{kind.__qualname__}" if kind.__module__.startswith("torch") else kind.__qualname__
     frames = tuple(_torch_frames(root.__traceback__ or error.__traceback__))
     return Fingerprint(name, normalise(str(root)), frames[-3:])
+
+
+def _of_remote(text: str) -> Fingerprint:
+    """What a compile worker raised, from its traceback: the same as if it had been raised here."""
+    body = text.rpartition("Traceback (most recent call last):")[2]
+    found = re.search(r"^([A-Za-z_][\w.]*): ?(.*(?:\n.*)?)", body, re.M)
+    frames = [
+        f"{_inside_torch(f)}:{name}"
+        for f, name in re.findall(r'File "([^"]+)", line \d+, in (\S+)', body)
+        if _inside_torch(f)
+    ]
+    if found is None:
+        return Fingerprint("SubprocException", normalise(text), tuple(frames[-3:]))
+    return Fingerprint(found.group(1), normalise(found.group(2)), tuple(frames[-3:]))
+
+
+def _inside_torch(file: str) -> str:
+    """The path within torch's own package, or nothing."""
+    parts = re.split(r"[/\\]", file)
+    places = [i for i, part in enumerate(parts[:-1]) if part == "torch"]
+    packaged = [i for i in places if i and parts[i - 1] in ("site-packages", "dist-packages")]
+    return "/".join(parts[(packaged or places)[-1] + 1 :]) if places else ""
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -181,9 +205,9 @@ def _root(error: BaseException) -> BaseException:
 def _torch_frames(trace: TracebackType | None) -> Iterator[str]:
     for frame, _ in traceback.walk_tb(trace):
         code = frame.f_code
-        found = re.search(r"(?:^|[/\\])torch[/\\](.*)$", code.co_filename)
-        if found:
-            yield f"{found.group(1)}:{code.co_name}"
+        place = _inside_torch(code.co_filename)
+        if place:
+            yield f"{place}:{code.co_name}"
 
 
 def normalise(message: str) -> str:
@@ -193,12 +217,15 @@ def normalise(message: str) -> str:
         return "C++ compile error: " + _plain(compiler.group(1))
     lines = [line.strip() for line in message.strip().splitlines()]
     kept = lines[:1] + [line for line in lines[1:] if line.startswith("target: ")][:1]
+    if lines and lines[0].startswith("Failed to import") and len(lines) > 1:
+        kept.append(lines[1])  # the generated file's own error
     return _plain(" | ".join(kept))
 
 
 def _plain(text: str) -> str:
     text = re.sub(r"0x[0-9a-fA-F]+", "ADDR", text)
     text = re.sub(r"(?:/[\w.+-]+){2,}", "PATH", text)
+    text = re.sub(r"\b[a-z0-9]{40,}\.py\b", "FILE", text)
     text = re.sub(r"\b(?:buf|arg|primals|tangents|op|tmp|getitem|[su])_?\d+(?:_\d+)*\b", "NAME", text)
     text = re.sub(r"(?<=[A-Za-z])_\d+\b", "_N", text)
     text = re.sub(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", "N", text)

@@ -31,6 +31,8 @@ _TAGS = (
     "quantization_tag",
 )
 _TORCH_FILE = re.compile(r"(?:site|dist)-packages[/\\]torch[/\\]")
+# Meta of a body that changes how it runs, and that nothing in the graph says again.
+_BODY_META = ("_checkpoint_context_fn", "nested_region_config", "local_map_kwargs")
 _STACK_LINE = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
 
 
@@ -63,6 +65,9 @@ def graph_of(module: torch.fx.GraphModule, tensors: Tensors) -> Graph:
         value = _attribute(module, path)
         if isinstance(value, torch.fx.GraphModule):
             bodies[path] = graph_of(value, tensors)
+            for key in _BODY_META:
+                if value.meta.get(key) is not None:
+                    unknown[f"{path}.{key}"] = _what(value.meta[key])
         elif isinstance(value, torch.Tensor):
             kept[path] = tensors.index(value)
         elif isinstance(value, torch.nn.Module) and (text := constructor(value)):
@@ -70,7 +75,7 @@ def graph_of(module: torch.fx.GraphModule, tensors: Tensors) -> Graph:
             for name, part in [*value.named_parameters(), *value.named_buffers()]:
                 kept[f"{path}.{name}"] = tensors.index(part)
         else:
-            unknown[path] = type(value).__module__ + "." + type(value).__qualname__
+            unknown[path] = _what(value)
     return Graph(nodes, bodies, kept, modules, unknown)
 
 
@@ -162,7 +167,13 @@ def _object(value: Any) -> Arg:
         name = torch_api.qualified_name(value)
         if name:
             return _named(name, value)
-    return Unknown(f"{type(value).__module__}.{type(value).__qualname__}")
+    return Unknown(_what(value))
+
+
+def _what(value: Any) -> str:
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"function {value.__module__}.{value.__qualname__}"
+    return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 def _named(dotted: str, value: Any) -> Arg:

@@ -43,7 +43,7 @@ def _build(graph: Graph, constants: Sequence[torch.Tensor], modules: frozenset[s
     known: dict[str, torch.fx.Node] = {}
     for node in graph.nodes:
         known[node.name] = _add(made, node, known, modules)
-    return torch.fx.GraphModule(root, made)
+    return torch_api.make_graph_module(root, made)
 
 
 def _made_module(text: str) -> torch.nn.Module:

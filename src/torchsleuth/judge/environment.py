@@ -50,7 +50,9 @@ def home() -> Path:
 def with_torchsleuth(environment: Mapping[str, str], path: Sequence[str] = ()) -> dict[str, str]:
     """`environment` in which `path` comes first on sys.path and torchsleuth can be imported, last."""
     old = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    return {**environment, "PYTHONPATH": os.pathsep.join([*path, *old, str(home())])}
+    # An installed torchsleuth is found by the program's Python itself; naming our site-packages would bring our torch.
+    ours = [] if home().name in ("site-packages", "dist-packages") else [str(home())]
+    return {**environment, "PYTHONPATH": os.pathsep.join([*path, *old, *ours])}
 
 
 def without_torchsleuth(environment: Mapping[str, str]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from torchsleuth.case.failure import Failure, Phase
 from torchsleuth.case.ir import Graph, Op, Ref, inputs_of
 from torchsleuth.case.model import Case, Input, Level, Opaque, Role, Scalar, Tensor
 from torchsleuth.watch import surroundings
+from torchsleuth.watch.guarded import guarded
 
 _MUTATED_CAP = 256 * 2**20  # bytes of mutated inputs that are cloned before a call
 _CLONED_CALLS = 3  # a graph that ran so often with these inputs is watched without clones
@@ -188,13 +189,18 @@ def case_of(
     case = replace(record.sketch, phase=phase, failure=failure)
     constants = [c() for c in record.constants]
     if alive is not None and all(c is not None for c in constants):
-        given = [v for v in alive if isinstance(v, torch.Tensor)]
-        described = tensors.describe([*given, *(c for c in constants if c is not None)], look=True)
-        case = _with_values(case, alive, described)
-        where.mkdir(parents=True, exist_ok=True)
-        case = replace(case, storages=tensors.save(described, where, cap))
+        # A device that died with the failure gives no bytes any more: sizes must do.
+        case = guarded(_save_values)(case, alive, [c for c in constants if c is not None], where, cap) or case
     folder.save(case, where)
     return case
+
+
+def _save_values(case: Case, inputs: Sequence[Any], constants: Sequence[torch.Tensor], where: Path, cap: int) -> Case:
+    given = [v for v in inputs if isinstance(v, torch.Tensor)]
+    described = tensors.describe([*given, *constants], look=True)
+    case = _with_values(case, inputs, described)
+    where.mkdir(parents=True, exist_ok=True)
+    return replace(case, storages=tensors.save(described, where, cap))
 
 
 def _alive(record: Record) -> list[Any] | None:

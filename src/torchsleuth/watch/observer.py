@@ -165,7 +165,8 @@ class Observer:
             try:
                 return compiled(*args)
             except Exception as error:
-                if self.run_failed(record, error, Phase.RUN_FORWARD, capture.restored(args, before)) and record.module:
+                inputs = guarded(capture.restored)(args, before)
+                if self.run_failed(record, error, Phase.RUN_FORWARD, inputs) and record.module:
                     for i, old in before.items():
                         args[i].data.copy_(old)
                     return record.module.forward(*args)

@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from torchsleuth import __version__
-from torchsleuth.write.packing import Packed
+from torchsleuth.write.redaction import Redactor
 
 _MOST_PATHS = 12
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    name: str
+    nbytes: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What a zip holds."""
+
+    run: str
+    command: str
+    rows: tuple[tuple[str, int, bool], ...]  # name, bytes, whether it holds tensor data
+    left_out: tuple[LeftOut, ...]
+    environment: tuple[tuple[str, str], ...]  # variables that a case.json carries
+    redactor: Redactor
 
 
 def write(packed: Packed) -> str:

@@ -14,8 +14,9 @@ from typing import Any
 from torchsleuth.case import files
 from torchsleuth.case.folder import GRAPH, META, TENSORS
 from torchsleuth.errors import BadUsage, OutputUnwritable
-from torchsleuth.write import account, stored
+from torchsleuth.write import account, manifest, stored
 from torchsleuth.write.account import DamagedResult
+from torchsleuth.write.manifest import LeftOut, Packed
 from torchsleuth.write.redaction import Redactor
 
 MANIFEST = "MANIFEST.txt"
@@ -39,29 +40,10 @@ class Member:
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    name: str
-    nbytes: int
-    why: str
-
-
-@dataclass(frozen=True)
 class Plan:
     run: Path
     members: tuple[Member, ...]
     left_out: tuple[LeftOut, ...]
-
-
-@dataclass(frozen=True)
-class Packed:
-    """What the zip holds; the manifest is written from it."""
-
-    run: str
-    command: str
-    rows: tuple[tuple[str, int, bool], ...]  # name, bytes, whether it holds tensor data
-    left_out: tuple[LeftOut, ...]
-    environment: tuple[tuple[str, str], ...]  # variables that a case.json carries
-    redactor: Redactor
 
 
 def plan(run: Path, data: Data) -> Plan:
@@ -121,8 +103,6 @@ def check_output(output: Path, force: bool) -> None:
 
 def write(plan: Plan, output: Path, redactor: Redactor) -> tuple[Packed, str]:
     """The zip, whole or not at all; what it holds, and its manifest."""
-    from torchsleuth.write import manifest
-
     try:
         with files.replacing(output) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
             packed = _fill(archive, plan, redactor)

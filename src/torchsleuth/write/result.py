@@ -69,6 +69,8 @@ def _finding(finding: Finding, out: Path) -> dict[str, Any]:
         "phase": finding.failure.phase.value,
         "culprit": {"op": culprit.op, "pass": culprit.compiler_pass, "source": show_source(culprit.source)},
         "workaround": None,
+        "ladder": [{"backend": r.backend, "fails": r.fails} for r in finding.rungs],
+        "why_not": finding.why_not or None,
         "case": _relative(finding.case, out),
         "repro": None
         if repro is None

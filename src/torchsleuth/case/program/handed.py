@@ -141,10 +141,19 @@ def write_inner(script: Script) -> None:
     patches = [f"torch._inductor.config.patch({dict(case.surroundings.backend.options)!r})"]
     if not case.surroundings.backend.options:
         patches = []
-    items = ", ".join(["V.set_fake_mode(mode)", "tracing(TracingContext(mode))", *patches])
+    setup.append("context = TracingContext(mode)")
+    if context.get("donated"):
+        script.imports.add("from types import SimpleNamespace")
+        setup.append(f"context.fw_metadata = SimpleNamespace(bw_donated_idxs={_numbers(context['donated'])})")
+    items = ", ".join(["V.set_fake_mode(mode)", "tracing(context)", *patches])
     setup += [f"with {items}:", f"    compiled = compile_fx_inner(graph, fakes{options})"]
     lines = [_OFF, "    graph(*inputs)", "else:", *(f"    {line}" for line in setup), "    compiled(list(inputs))"]
     script.run += frame.within(["torch.no_grad()"], lines)
+
+
+def _numbers(value: object) -> list[int]:
+    """The whole numbers of what a Case's context holds: it may come from a file."""
+    return [v for v in value if type(v) is int] if isinstance(value, list) else []
 
 
 def _symbols(placeholders: tuple[Node, ...], context: object) -> dict[str, int]:
