@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1] / "src")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import generated
 from generated import Generated
@@ -220,6 +220,9 @@ def warm() -> None:
     import transformers
     from transformers import modeling_outputs  # noqa: F401
 
+    import torchsleuth.case.program.compiled
+    import torchsleuth.case.program.handed
+    import torchsleuth.watch.hooks  # noqa: F401
     from torchsleuth.judge.warm import warm_up
 
     transformers.logging.set_verbosity_error()

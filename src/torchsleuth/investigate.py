@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psutil
+
+from torchsleuth import minimise
 from torchsleuth.case import files, folder
 from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.ir import operators
@@ -32,6 +37,8 @@ from torchsleuth.write.findings import Culprit, Finding, Repro
 
 Say = Callable[[str], None]
 _LONGEST_DEADLINE = 600.0
+_LOOK_EVERY = 0.2
+STOPPED = "stopped by Ctrl-C before it was known"
 
 
 @dataclass(frozen=True)
@@ -54,11 +61,21 @@ class Means:
         return Means(str(process.hello["executable"]), judge_environment(environment), tuple(extra), jobs, deadline)
 
 
+@dataclass(frozen=True)
+class Plan:
+    """How far to go."""
+
+    minimize: bool = False
+    budget: float = 600.0
+    stopped: Callable[[], bool] = lambda: False
+
+
 class Investigation:
     """Judges are warm processes: one a set of devices, opened when first needed, closed at the end."""
 
-    def __init__(self, means: Means, out: Path, say: Say) -> None:
+    def __init__(self, means: Means, out: Path, say: Say, plan: Plan | None = None) -> None:
         self.means = means
+        self._plan = plan or Plan()
         self._out = out
         self._say = say
         self._scratch = Path(tempfile.mkdtemp(prefix="torchsleuth-"))
@@ -119,7 +136,7 @@ class Investigation:
                 finding,
                 component=Component.DYNAMO if found.failure.kind is Kind.DYNAMO_ERROR else Component.UNKNOWN,
                 culprit=Culprit(source=named.line_named(found.failure)),
-                why_not="Dynamo failed before it had a graph, so there is no graph to run alone.",
+                why_not=_WITHOUT_GRAPH[found.failure.kind is Kind.DYNAMO_ERROR],
                 seconds=time.monotonic() - began,
             )
         _move(found.case, home)
@@ -155,11 +172,42 @@ class Investigation:
         failure = _said_alone(best, found.failure)
         used = case if best.form is not Form.INNER or inner is None else inner
         ladder = self._climb(bench, used, home, best, failure)
+        if self._plan.stopped():
+            ladder = Ladder(Component.UNKNOWN, ())
         finding = replace(
             finding, failure=failure, component=ladder.component, rungs=ladder.rungs, judged=bench.judge.judged - before
         )
-        repro = self._write_and_verify(finding, used, best, ladder, home, first=first)
-        return replace(finding, repro=repro, why_not="" if repro.verified else repro.reason)
+        runs = 1 if self._plan.minimize else 3
+        repro = self._write_and_verify(finding, used, best, ladder, home, first=first, runs=runs)
+        finding = replace(finding, repro=repro, why_not="" if repro.verified else repro.reason)
+        if not self._plan.minimize or not repro.verified:
+            return finding
+        return self._minimise(finding, used, best, ladder, home, bench, first=first)
+
+    def _minimise(
+        self, finding: Finding, case: Case, best: Tried, ladder: Ladder, home: Path, bench: Bench, *, first: bool
+    ) -> Finding:
+        place = home / "inner" if best.form is Form.INNER else home
+        means = minimise.Means(
+            bench, place, self.means.python, self.means.environment, self.means.path, self.means.jobs,
+            self._plan.budget, self._plan.stopped, self._say,
+        )  # fmt: skip
+        smaller = minimise.reduce_case(case, finding.failure, best.form, best.with_data, finding.culprit.op, means)
+        before = finding.judged
+        finding = replace(
+            finding, judged=before + smaller.judged, judged_to_smallest=before + smaller.judged_to_smallest
+        )
+        if smaller.case == case:
+            repro = self._write_and_verify(finding, case, best, ladder, home, first=first, runs=3)
+            return replace(finding, repro=repro)
+        kept = finding.repro.source if finding.repro else ""
+        repro = self._write_and_verify(finding, smaller.case, best, ladder, home, first=first, runs=3, reduced=True)
+        if not repro.verified and finding.repro is not None:
+            self._say(f"the smaller script is not good enough: {repro.reason}")
+            files.write_text(finding.repro.path, kept)
+            return finding
+        folder.save(smaller.case, home / "smallest")
+        return replace(finding, repro=repro)
 
     def _find_form(
         self, bench: Bench, case: Case, inner: Case | None, home: Path, failure: Failure
@@ -173,8 +221,10 @@ class Investigation:
         if inner is not None:
             plans.append((inner, home / "inner", Form.INNER, False))
         for used, place, form, data in plans:
+            if self._plan.stopped():
+                return None, STOPPED
             tried = bench.try_case(used, place, form, data=data)
-            if _same(tried, failure):
+            if minimise.same_failure(tried, failure):
                 return tried, None
             reason = _reason(tried)
             self._say(f"form {form.value}{' with its data' if data else ''}: {reason}")
@@ -194,13 +244,22 @@ class Investigation:
         return climb(case, failure, judge)  # type: ignore[arg-type]
 
     def _write_and_verify(
-        self, finding: Finding, case: Case, best: Tried, ladder: Ladder, home: Path, *, first: bool
+        self,
+        finding: Finding,
+        case: Case,
+        best: Tried,
+        ladder: Ladder,
+        home: Path,
+        *,
+        first: bool,
+        runs: int,
+        reduced: bool = False,
     ) -> Repro:
         failure = finding.failure
         limit = hang_limit(case) if failure.kind is Kind.HANG else None
         rendering = render(case, best.form, data=best.with_data, hang_limit=limit)
         ops = operators(case.graph)
-        notes = [f"Not reduced: {ops} operators, as the program had them."] if ops > 3 else []
+        notes = [] if reduced or ops <= 3 else [f"Not reduced: {ops} operators, as the program had them."]
         text = repro_text.with_docstring(rendering, case, failure, ladder.component, ladder.rungs, notes)
         path = (self._out if first else home) / "repro.py"
         files.write_text(path, text)
@@ -209,11 +268,22 @@ class Investigation:
             shutil.copy(best.folder / DATA_FILE, path.with_name(DATA_FILE))
             data_bytes = path.with_name(DATA_FILE).stat().st_size
         self._say("verifying repro.py in fresh processes, without torchsleuth")
-        proof = verify(
-            path, failure, python=self.means.python, environment=self.means.environment, runs=3,
-            deadline=(limit or 0) * 2 + self.means.deadline, jobs=self.means.jobs,
-        )  # fmt: skip
+        proof = self._verify(path, failure, runs, (limit or 0) * 2 + self.means.deadline)
         return _repro(path, text, rendering.form, ops, rendering.imports, data_bytes, proof)
+
+    def _verify(self, script: Path, failure: Failure, runs: int, deadline: float) -> Verification:
+        """In a thread of its own, so that Ctrl-C can end what it started."""
+        if self._plan.stopped():
+            return Verification(0, 0, None, (), STOPPED)
+        with ThreadPoolExecutor(1, "verification") as pool:
+            proof = pool.submit(
+                verify, script, failure, python=self.means.python, environment=self.means.environment, runs=runs,
+                deadline=deadline, jobs=self.means.jobs,
+            )  # fmt: skip
+            while not wait([proof], _LOOK_EVERY).done:
+                if self._plan.stopped():
+                    end_guarded()
+        return replace(proof.result(), reason=STOPPED) if self._plan.stopped() else proof.result()
 
 
 def _repro(
@@ -222,6 +292,20 @@ def _repro(
     return Repro(
         path, text, form.value, ops, imports, data_bytes, proof.verified, proof.runs, proof.failed_runs, proof.reason
     )
+
+
+_WITHOUT_GRAPH = {
+    True: "Dynamo failed before it had a graph, so there is no graph to run alone.",
+    False: "The graph was not kept, so there is none to run alone; logs/trouble.log may say why.",
+}
+
+
+def end_guarded() -> None:
+    """Ends what wardens of this process stand over; a warden that is told to stop ends all that is below it."""
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "torchsleuth.judge.warden" in child.cmdline():
+                child.terminate()
 
 
 def hang_limit(case: Case) -> float:
@@ -242,18 +326,6 @@ def _load_inner(home: Path) -> Case | None:
 def _culprit(failure: Failure, cases: list[Case]) -> Culprit:
     op = named.operator_named(failure)
     return Culprit(op, None, named.line_named(failure) or (named.line_of(op, cases) if op else None))
-
-
-def _same(tried: Tried, failure: Failure) -> bool:
-    outcome = tried.outcome
-    if outcome.verdict is not Verdict.FAILED or outcome.failure is None:
-        return False
-    if failure.kind in (Kind.CRASH, Kind.HANG):
-        known = failure.fingerprint.error not in ("crash", "hang")
-        return outcome.failure.kind is failure.kind and (not known or outcome.fails_like(failure.fingerprint))
-    if failure.kind is Kind.OUT_OF_MEMORY:
-        return outcome.failure.kind is Kind.OUT_OF_MEMORY
-    return outcome.fails_like(failure.fingerprint)
 
 
 def _said_alone(tried: Tried, failure: Failure) -> Failure:

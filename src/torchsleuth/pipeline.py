@@ -17,7 +17,7 @@ from torchsleuth import __version__
 from torchsleuth.case import files
 from torchsleuth.case.failure import Kind
 from torchsleuth.errors import OutputUnwritable
-from torchsleuth.investigate import Investigation, Means, write_issue
+from torchsleuth.investigate import Investigation, Means, Plan, write_issue
 from torchsleuth.locate.ladder import Component
 from torchsleuth.watch import launcher
 from torchsleuth.watch.found import Found, Summary, summarise
@@ -125,7 +125,9 @@ def _investigate(
     process = summary.found[0].process
     means = Means.of(process, os.environ, ended.seconds, settings.jobs)
     findings: list[Finding] = []
-    with Investigation(means, out, say) as investigation, _interruptible(investigation) as stopped:
+    halt = threading.Event()
+    plan = Plan(settings.minimize, settings.budget, halt.is_set)
+    with Investigation(means, out, say, plan) as investigation, _interruptible(investigation, halt) as stopped:
         for number, found in enumerate(summary.found[:_MOST_FAILURES], start=1):
             if stopped.is_set():
                 notes.append("stopped by Ctrl-C: not every failure was looked into")
@@ -174,9 +176,9 @@ def _once_more(
 class _interruptible:
     """Ctrl-C ends what is being judged at once; what was written stays, and the result is written all the same."""
 
-    def __init__(self, investigation: Investigation) -> None:
+    def __init__(self, investigation: Investigation, stopped: threading.Event) -> None:
         self._investigation = investigation
-        self._stopped = threading.Event()
+        self._stopped = stopped
         self._previous: object = None
 
     def __enter__(self) -> threading.Event:

@@ -243,6 +243,11 @@ def suppresses_errors() -> bool:
     return bool(config.suppress_errors)
 
 
+def force_eager() -> None:
+    """From now on nothing is compiled.  TORCH_COMPILE_DISABLE=1 does that too, and then fullgraph=True complains of it."""
+    torch.compiler.set_stance("force_eager")
+
+
 def negative_view(tensor: torch.Tensor) -> torch.Tensor:
     return torch._neg_view(tensor)
 

@@ -57,9 +57,14 @@ class Bench:
         self, case: Case, home: Path, form: Form, backends: Sequence[Backend | None], *, data: bool = False
     ) -> list[Tried]:
         """The Case on each backend (None: its own), judged at once as far as the Judge has room."""
-        prepared = [self._prepare(case, home, form, backend, data) for backend in backends]
-        trials = [p for p in prepared if isinstance(p, tuple)]
-        outcomes = iter(self.judge.judge_all([trial for trial, _ in trials]))
+        return self._judge([self._prepare(case, home, form, backend, data) for backend in backends], form, data)
+
+    def try_cases(self, cases: Sequence[Case], home: Path, form: Form, *, data: bool = False) -> list[Tried]:
+        """Several Cases, each on its own backend."""
+        return self._judge([self._prepare(case, home, form, None, data) for case in cases], form, data)
+
+    def _judge(self, prepared: Sequence[tuple[Trial, Rendering] | Outcome], form: Form, data: bool) -> list[Tried]:
+        outcomes = iter(self.judge.judge_all([one[0] for one in prepared if isinstance(one, tuple)]))
         found = []
         for one in prepared:
             if isinstance(one, tuple):

@@ -52,7 +52,9 @@ def climb(case: Case, failure: Failure, judge: JudgeBackends) -> Ladder:
     own = case.surroundings.backend
     below = _rungs_below(own)
     outcomes = judge([backend for backend, _ in below])
-    rungs = [Rung(b.name, _fails(o, failure), _said(o)) for (b, _), o in zip(below, outcomes, strict=True)]
+    # Inductor stands on every rung below it: one that fails in another way fails before Inductor can.
+    any_way = own.registered and own.name == "inductor"
+    rungs = [Rung(b.name, _fails(o, failure, any_way), _said(o)) for (b, _), o in zip(below, outcomes, strict=True)]
     rungs.append(Rung(own.name, True, failure.fingerprint.line))
     component = next((c for (_, c), rung in zip(below, rungs, strict=False) if rung.fails), None)
     if component is None:
@@ -102,11 +104,13 @@ def _partitioner_backend() -> Backend:
 PARTITIONER_ONLY = _partitioner_backend()
 
 
-def _fails(outcome: Outcome, failure: Failure) -> bool | None:
+def _fails(outcome: Outcome, failure: Failure, any_way: bool = False) -> bool | None:
     if outcome.verdict is Verdict.PASSED:
         return False
     if outcome.verdict is not Verdict.FAILED or outcome.failure is None:
         return None
+    if any_way:
+        return True
     if failure.kind in (Kind.CRASH, Kind.HANG, Kind.OUT_OF_MEMORY):
         return outcome.failure.kind is failure.kind
     return outcome.fails_like(failure.fingerprint)

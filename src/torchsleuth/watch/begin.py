@@ -22,9 +22,13 @@ Patch = Callable[[ModuleType], None]
 
 
 def watch_process(session: str) -> None:
+    if not os.path.isdir(session):
+        return  # it is over, and this process has outlived it; or it never was
     outbox = Outbox(Path(session), Options.load(os.environ.get(OPTIONS, "")))
     guarded.log_to(outbox.session / "trouble.log")
     outbox.hello()
+    if outbox.options.eager:
+        on_import("torch._dynamo", lambda _: _force_eager())
     on_import("torch._dynamo.convert_frame", lambda _: _install(outbox))
     atexit.register(guarded.guarded(_end), outbox)
 
@@ -33,6 +37,12 @@ def _install(outbox: Outbox) -> None:
     from torchsleuth.watch import hooks
 
     hooks.install(outbox)
+
+
+def _force_eager() -> None:
+    from torchsleuth import torch_api
+
+    torch_api.force_eager()
 
 
 def _end(outbox: Outbox) -> None:
@@ -56,7 +66,7 @@ class _Finder(importlib.abc.MetaPathFinder):
                 continue
             spec: importlib.machinery.ModuleSpec | None = find(name, path, target)
             if spec is not None and spec.loader is not None:
-                _patch_after(spec, self.patches.pop(name))
+                guarded.guarded(_patch_after)(spec, self.patches.pop(name))
                 return spec
         return None
 

@@ -67,10 +67,17 @@ def sketch(
         number,
         compile_id,
         case,
-        module if keep_module else None,
+        _copy(module) if keep_module else None,
         [weakref.ref(t) for t in attributes.kept],
         _mutated(module, graph),
     )
+
+
+def _copy(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The graph as it is now, to run in eager later: backends change the one they are given."""
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(module.graph, {}))
+    return torch.fx.GraphModule(module, graph)
 
 
 def _describe(
@@ -150,18 +157,53 @@ def note_aot_mutations(record: Record) -> None:
 
 
 def clone_mutated(record: Record, inputs: Sequence[Any]) -> dict[int, torch.Tensor]:
-    """The inputs that the call is going to write, as they are now."""
-    if not record.mutated or record.calls > _CLONED_CALLS:
+    """The inputs that the call is going to write, and those that share their memory, as they are now."""
+    if not record.mutated or (record.calls > _CLONED_CALLS and record.module is None):
         return {}
-    chosen = [i for i in record.mutated if i < len(inputs) and isinstance(inputs[i], torch.Tensor)]
-    if sum(inputs[i].numel() * inputs[i].element_size() for i in chosen) > _MUTATED_CAP:
+    families = _families(inputs)
+    chosen = [f for f in families if not record.mutated.isdisjoint(f)]
+    if sum(_bytes_of([inputs[i] for i in family]) for family in chosen) > _MUTATED_CAP:
         return {}
-    # Storage by storage, so that inputs which alias still do.
-    return {i: _clone_storage(inputs[i]) for i in chosen if not torch_api.is_wrapper_subclass(inputs[i])}
+    found: dict[int, torch.Tensor] = {}
+    for family in chosen:
+        found |= dict(zip(family, _clones([inputs[i] for i in family]), strict=True))
+    return found
 
 
-def _clone_storage(value: torch.Tensor) -> torch.Tensor:
-    return value.detach().clone(memory_format=torch.preserve_format)
+def _families(inputs: Sequence[Any]) -> list[list[int]]:
+    """Indices of the tensors among `inputs`, those that share a storage together."""
+    found: dict[int, list[int]] = {}
+    for i, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor) and not torch_api.is_wrapper_subclass(value):
+            strided = value.layout is torch.strided
+            found.setdefault((value.untyped_storage().data_ptr() if strided else 0) or -i - 1, []).append(i)
+    return list(found.values())
+
+
+def _bytes_of(family: Sequence[torch.Tensor]) -> int:
+    if len(family) > 1:
+        return int(family[0].untyped_storage().nbytes())
+    return family[0].numel() * family[0].element_size()
+
+
+def _clones(family: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    if len(family) == 1:
+        return [family[0].detach().clone(memory_format=torch.preserve_format)]
+    memory = family[0].untyped_storage().clone()
+    return [
+        torch.empty(0, dtype=t.dtype, device=t.device).set_(memory, t.storage_offset(), t.shape, t.stride())
+        for t in family
+    ]
+
+
+def put_back(record: Record, inputs: Sequence[Any], before: dict[int, torch.Tensor]) -> bool:
+    """Undoes what a call wrote into its inputs; False where that was not kept."""
+    if not record.mutated <= before.keys():
+        return False
+    with torch.no_grad():
+        for i, old in before.items():
+            inputs[i].data.copy_(old)
+    return True
 
 
 def restored(inputs: Sequence[Any], before: dict[int, torch.Tensor]) -> list[Any]:
@@ -217,7 +259,13 @@ def _with_values(case: Case, inputs: Sequence[Any], described: tensors.Described
         if isinstance(value, torch.Tensor):
             now = next(rest)
             if isinstance(known, Tensor):
-                found.append(replace(now, source=known.source, role=known.role, dynamic=known.dynamic))
+                # A clone that stands for a written input is a leaf without history, whatever the input was.
+                found.append(
+                    replace(
+                        now, source=known.source, role=known.role, dynamic=known.dynamic,
+                        requires_grad=known.requires_grad, leaf=known.leaf,
+                    )
+                )  # fmt: skip
             else:
                 found.append(_scalar_now(known, value))
         elif isinstance(known, Scalar) and isinstance(value, (bool, int, float)):

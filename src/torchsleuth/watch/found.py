@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -67,6 +68,10 @@ def summarise(session: Path, exit_code: int | None) -> Summary:
     )
 
 
+# Nothing that a process does to itself: somebody wanted it to end.
+_SENT_BY_OTHERS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
+
+
 def _crash(process: Process, exit_code: int | None) -> Found | None:
     """A process that went silently, in the middle of a stage."""
     if exit_code is None or process.ended or not process.stage.phase or process.of("suspect"):
@@ -74,6 +79,8 @@ def _crash(process: Process, exit_code: int | None) -> Found | None:
     if exit_code == 0:
         return None  # os._exit or a daemon: whoever waited for it was content
     number = -exit_code if exit_code < 0 else exit_code - 128 if exit_code > 128 else 0
+    if number in _SENT_BY_OTHERS:
+        return None
     mark = Fingerprint(signal_name(number) if number else "crash")
     phase = Phase(process.stage.phase)
     case = process.folder / "sketches" / str(process.stage.graph)

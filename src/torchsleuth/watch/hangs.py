@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from torchsleuth.case.failure import Phase, of_hang
+from torchsleuth.errors import SleuthError
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.session import Process, processes
 
@@ -38,7 +39,7 @@ class HangWatch:
         if self._answer is not None:
             if not self._answer.done():
                 return False
-            confirmed, self._answer = self._answer.result(), None
+            confirmed, self._answer = self._confirmed(self._answer), None
             if confirmed:
                 return True
         for suspect in self._suspects():
@@ -48,6 +49,15 @@ class HangWatch:
                 self._answer = self._pool.submit(self._confirm, suspect)
                 break
         return False
+
+    def _confirmed(self, answer: Future[bool]) -> bool:
+        try:
+            return answer.result()
+        except (SleuthError, OSError) as error:
+            # Nobody can say; the program goes on.
+            with (self._session / "trouble.log").open("a", encoding="utf-8") as log:
+                log.write(f"a suspected hang could not be judged: {error}\n")
+            return False
 
     def close(self) -> None:
         self._pool.shutdown(wait=True)

@@ -6,7 +6,8 @@
     a compiled graph is called         with real inputs; those it writes are cloned before
     a backward compiles or runs        inside .backward(), linked to its forward by compile id
 
-Each hook calls what was there before with what it was given, and returns or raises what that did.
+Each hook calls what was there before with what it was given, and returns or raises what that did.  What is raised leaves
+a hook without the hook's own frame: programs print tracebacks.
 """
 
 from __future__ import annotations
@@ -22,17 +23,19 @@ from torchsleuth.case.failure import Phase
 from torchsleuth.watch import begin
 from torchsleuth.watch.capture import Record
 from torchsleuth.watch.guarded import guarded
-from torchsleuth.watch.observer import Observer
+from torchsleuth.watch.observer import Observer, forget_our_frames
 from torchsleuth.watch.session import Outbox
 
 _installed: Observer | None = None
 
 
 def install(outbox: Outbox) -> Observer:
-    """Hooks this process, once; modules that are not imported yet are hooked when they are."""
+    """Hooks this process, once; modules that are not imported yet are hooked when they are.
+
+    A process that is hooked already keeps the outbox it has: `Observer.report_to` gives it another.
+    """
     global _installed
     if _installed is not None:
-        _installed.outbox = outbox
         return _installed
     observer = _installed = Observer(outbox)
     for name, patch in (
@@ -54,13 +57,12 @@ def _hook_frames(module: ModuleType, observer: Observer) -> None:
     @functools.wraps(original)
     def convert(self: Any, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        if not observer.active:
-            return original(self, *args, **kwargs)
-        attempt = observer.frame_began(args[0] if args else None)
+        attempt = observer.frame_began(args[0] if args else None) if observer.active else None
         try:
             result = original(self, *args, **kwargs)
-        except Exception as error:
+        except BaseException as error:
             observer.frame_failed(attempt, error)
+            forget_our_frames(error)
             raise
         observer.frame_done(attempt)
         return result
@@ -75,14 +77,13 @@ def _hook_backends(module: ModuleType, observer: Observer) -> None:
     @functools.wraps(original)
     def compile_graph(self: Any, graph: Any, inputs: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        if not observer.active:
-            return original(self, graph, inputs, **kwargs)
-        record = observer.graph_began(graph, inputs, self)
+        record = observer.graph_began(graph, inputs, self) if observer.active else None
         try:
             compiled = original(self, graph, inputs, **kwargs)
-        except Exception as error:
+        except BaseException as error:
             instead = observer.backend_failed(record, error, inputs)
             if instead is None:
+                forget_our_frames(error)
                 raise
             return instead
         finally:
@@ -98,15 +99,14 @@ def _hook_inductor(module: ModuleType, observer: Observer) -> None:
     @functools.wraps(original)
     def compile_inner(graph: Any, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        if not observer.active:
-            return original(graph, inputs, *args, **kwargs)
-        record = observer.inner_began(graph, inputs, kwargs)
+        record = observer.inner_began(graph, inputs, kwargs) if observer.active else None
         backward = bool(kwargs.get("is_backward"))
         try:
             return original(graph, inputs, *args, **kwargs)
-        except Exception as error:
+        except BaseException as error:
             instead = observer.inner_failed(record, error, backward, graph)
             if instead is None:
+                forget_our_frames(error)
                 raise
             return instead
         finally:
@@ -122,16 +122,23 @@ def _hook_output_code(module: ModuleType, observer: Observer) -> None:
 
     @functools.wraps(prepare)
     def post_compile(self: Any, *args: Any, **kwargs: Any) -> Any:
-        observer.output_code_ready(self)
-        return prepare(self, *args, **kwargs)
+        if observer.active:
+            observer.output_code_ready(self)
+        try:
+            return prepare(self, *args, **kwargs)
+        except BaseException as error:
+            forget_our_frames(error)
+            raise
 
     @functools.wraps(run)
     def call(self: Any, inputs: Sequence[Any]) -> Any:
         __tracebackhide__ = True
-        record = observer.backward_of(self)
-        if record is None or not observer.active:
-            return run(self, inputs)
-        return _run_backward(observer, record, lambda: run(self, inputs))
+        record = observer.backward_of(self) if observer.active else None
+        try:
+            return run(self, inputs) if record is None else _run_backward(observer, record, lambda: run(self, inputs))
+        except BaseException as error:
+            forget_our_frames(error)
+            raise
 
     holder.post_compile = post_compile
     holder.__call__ = call
@@ -147,7 +154,11 @@ def _hook_backward_compilers(module: ModuleType, observer: Observer) -> None:
         __tracebackhide__ = True
         if observer.active:
             args, kwargs = _with_watched_backward(observer, signature, args, kwargs) or (args, kwargs)
-        return original(*args, **kwargs)
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            forget_our_frames(error)
+            raise
 
     vars(module)["aot_stage2_compile"] = compile_both
 
@@ -170,13 +181,14 @@ def _watched_compiler(observer: Observer, compiler: Callable[..., Any]) -> Calla
     @functools.wraps(compiler, updated=())
     def compile_backward(graph: Any, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        record = observer.record_now()
+        record = observer.record_now() if observer.active else None
         observer.stage(record, Phase.COMPILE_BACKWARD)
         try:
             compiled = compiler(graph, inputs, *args, **kwargs)
-        except Exception as error:
+        except BaseException as error:
             instead = observer.inner_failed(record, error, True, graph)
             if instead is None:
+                forget_our_frames(error)
                 raise
             return instead
         finally:
@@ -191,7 +203,11 @@ def _watched_backward(observer: Observer, record: Record, compiled: Callable[...
     @functools.wraps(compiled, updated=())
     def call(*args: Any) -> Any:
         __tracebackhide__ = True
-        return _run_backward(observer, record, lambda: compiled(*args))
+        try:
+            return _run_backward(observer, record, lambda: compiled(*args)) if observer.active else compiled(*args)
+        except BaseException as error:
+            forget_our_frames(error)
+            raise
 
     call._boxed_call = getattr(compiled, "_boxed_call", False)  # type: ignore[attr-defined]
     return call
@@ -202,8 +218,9 @@ def _run_backward(observer: Observer, record: Record, run: Callable[[], Any]) ->
     observer.stage(record, Phase.RUN_BACKWARD)
     try:
         return run()
-    except Exception as error:
+    except BaseException as error:
         observer.run_failed(record, error, Phase.RUN_BACKWARD, None)
+        forget_our_frames(error)
         raise
     finally:
         observer.unstage()

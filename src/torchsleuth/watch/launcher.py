@@ -102,7 +102,7 @@ def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[set[int]]:
 
     def note(number: int, frame: FrameType | None) -> None:
         seen.add(number)
-        if number != signal.SIGINT or not sys.stdin.isatty():
+        if number != signal.SIGINT or not _in_the_foreground():
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(number)
 
@@ -115,6 +115,20 @@ def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[set[int]]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _in_the_foreground() -> bool:
+    """Whether Ctrl-C at the terminal reaches this process group, and so the program, by itself."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
 
 
 def end_tree(pid: int) -> None:

@@ -11,7 +11,7 @@ import functools
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,18 +54,38 @@ class Work:
     inputs: Sequence[Any] | None
 
 
+@dataclass
+class Ledger:
+    """Where failures are told, and which were told there: each once."""
+
+    outbox: Outbox
+    active: bool = True
+    seen: dict[str, int] = field(default_factory=dict)
+    cases: int = 0
+    exceptions: list[tuple[weakref.ref[BaseException] | int, int]] = field(default_factory=list)
+
+
 class Observer:
     def __init__(self, outbox: Outbox) -> None:
-        self.outbox = outbox
-        self.active = True
+        self._ledger = Ledger(outbox)
         self._local = threading.local()
         self._records: dict[str, Record] = {}
         self._graphs = 0
-        self._seen: dict[str, int] = {}
-        self._cases = 0
-        self._exceptions: list[tuple[weakref.ref[BaseException] | int, int]] = []
         self._backwards: dict[int, Record] = {}  # by id of the output code, which is not hashable
         self._watchdog = Watchdog(self)
+
+    @property
+    def outbox(self) -> Outbox:
+        return self._ledger.outbox
+
+    @property
+    def active(self) -> bool:
+        return self._ledger.active
+
+    def report_to(self, ledger: Ledger) -> Ledger:
+        """From now on failures are told there; gives what was in use, to be put back."""
+        previous, self._ledger = self._ledger, ledger
+        return previous
 
     # --- frames ---------------------------------------------------------------------------------------------------
 
@@ -97,6 +117,8 @@ class Observer:
         if attempt is None:
             return
         self._attempts.remove(attempt)
+        if not isinstance(error, Exception):
+            return  # Ctrl-C, or the program ends itself
         for trouble in reversed(attempt.errors):
             if _leads_to(error, trouble.error):
                 self._keep(trouble.record, error, trouble.phase, trouble.inputs)
@@ -143,12 +165,15 @@ class Observer:
         self, record: Record | None, error: BaseException, inputs: Sequence[Any]
     ) -> Callable[..., Any] | None:
         """Notes the error; with --keep-going gives what runs instead."""
+        if not isinstance(error, Exception):
+            return None
         if self._attempts:
             self._attempts[-1].errors.append(Trouble(error, record, inputs, Phase.COMPILE_FORWARD))
         if record is None or record.module is None or torch_api.allowed_to_break(error):
             return None
         self._keep(record, error, Phase.COMPILE_FORWARD, inputs)
-        self._attempts[-1].errors.clear()
+        if self._attempts:
+            self._attempts[-1].errors.clear()
         return record.module.forward
 
     def graph_compiled(self, record: Record | None, compiled: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -161,18 +186,20 @@ class Observer:
         @functools.wraps(compiled, updated=())
         def call(*args: Any) -> Any:
             __tracebackhide__ = True
-            before = self._before_call(record, args) or {}
+            watched = self.active
+            before = (self._before_call(record, args) if watched else None) or {}
             try:
                 return compiled(*args)
-            except Exception as error:
+            except BaseException as error:
                 inputs = guarded(capture.restored)(args, before)
-                if self.run_failed(record, error, Phase.RUN_FORWARD, inputs) and record.module:
-                    for i, old in before.items():
-                        args[i].data.copy_(old)
+                kept = watched and self.run_failed(record, error, Phase.RUN_FORWARD, inputs)
+                if kept and record.module and guarded(capture.put_back)(record, args, before):
                     return record.module.forward(*args)
+                forget_our_frames(error)
                 raise
             finally:
-                self.unstage()
+                if watched:
+                    self.unstage()
 
         torch_api.copy_call_marks(compiled, call)
         return call
@@ -190,7 +217,7 @@ class Observer:
 
     def run_failed(self, record: Record, error: BaseException, phase: Phase, inputs: Sequence[Any] | None) -> bool:
         """Keeps what a compiled call raised; True when it was kept."""
-        return self._keep(record, error, phase, inputs)
+        return isinstance(error, Exception) and self._keep(record, error, phase, inputs)
 
     # --- Inductor and backwards -----------------------------------------------------------------------------------
 
@@ -220,7 +247,7 @@ class Observer:
         self, record: Record | None, error: BaseException, backward: bool, module: Any
     ) -> Callable[..., Any] | None:
         """A forward's error goes on through the backend hook; a backward's reaches the user from here."""
-        if record is None or not backward or torch_api.allowed_to_break(error):
+        if record is None or not backward or not isinstance(error, Exception) or torch_api.allowed_to_break(error):
             return None
         if self._attempts:
             # The backward is being compiled ahead of time, inside the forward: Dynamo may yet swallow it.
@@ -250,6 +277,8 @@ class Observer:
     def stage(self, record: Record | None, phase: Phase, inputs: Sequence[Any] | None = None) -> None:
         work = self._work
         work.append(Work(record, phase, inputs))
+        if not self.active:
+            return
         self.outbox.stage(phase.value, record.number if record else 0)
         self._watchdog.entered(work)
 
@@ -258,6 +287,8 @@ class Observer:
         work = self._work
         if work:
             work.pop()
+        if not self.active:
+            return
         last = work[-1] if work else None
         self.outbox.stage(last.phase.value if last else "", last.record.number if last and last.record else 0)
         self._watchdog.entered(work)
@@ -274,6 +305,7 @@ class Observer:
         swallowed: bool = False,
     ) -> bool:
         if record is None:
+            self._tell_alone(of_exception(error, phase), error, swallowed=swallowed)
             return False
         return bool(self._kept(record, error, phase, inputs, swallowed))
 
@@ -288,7 +320,7 @@ class Observer:
             capture.case_of(record, phase, failure, inputs, where, self.outbox.options.data_cap)
             self.save_inner(record, phase, failure, where)
             self._tell(number, failure, str(where), record, swallowed)
-        self._exceptions.append((_weak(error), self._seen.get(self._key(failure, record.number), -1)))
+        self._ledger.exceptions.append((_weak(error), self._ledger.seen.get(self._key(failure, record.number), -1)))
         return True
 
     def save_inner(self, record: Record, phase: Phase, failure: Failure | None, where: Path) -> None:
@@ -296,15 +328,18 @@ class Observer:
         if inner is not None:
             guarded(folder.save)(aten.finished(inner, phase, failure), where / "inner")
 
-    @guarded
     def _keep_dynamo(self, attempt: Attempt, error: BaseException) -> None:
-        failure = of_exception(error, Phase.COMPILE_FORWARD, dynamo=True)
+        self._tell_alone(of_exception(error, Phase.COMPILE_FORWARD, dynamo=True), error, attempt.place)
+
+    @guarded
+    def _tell_alone(self, failure: Failure, error: BaseException, place: str = "", *, swallowed: bool = False) -> None:
+        """A failure without a Case: there was no graph, or it could not be sketched."""
         number = self._new_case(failure, 0)
         if number is not None:
             self.outbox.event(
-                "failure", number=number, failure=failure.to_json(), case=None, place=attempt.place, swallowed=False
+                "failure", number=number, failure=failure.to_json(), case=None, place=place, swallowed=swallowed
             )
-        self._exceptions.append((_weak(error), self._seen.get(self._key(failure, 0), -1)))
+        self._ledger.exceptions.append((_weak(error), self._ledger.seen.get(self._key(failure, 0), -1)))
 
     def _key(self, failure: Failure, graph: int) -> str:
         return f"{failure.phase.value} {failure.fingerprint.line}"
@@ -312,11 +347,11 @@ class Observer:
     def _new_case(self, failure: Failure, graph: int) -> int | None:
         """A number for a failure that was not seen yet in this process."""
         key = self._key(failure, graph)
-        if key in self._seen or self._cases >= self.outbox.options.most_cases:
+        if key in self._ledger.seen or self._ledger.cases >= self.outbox.options.most_cases:
             return None
-        self._cases += 1
-        self._seen[key] = self._cases
-        return self._cases
+        self._ledger.cases += 1
+        self._ledger.seen[key] = self._ledger.cases
+        return self._ledger.cases
 
     def _tell(self, number: int, failure: Failure, where: str, record: Record, swallowed: bool) -> None:
         self.outbox.event(
@@ -361,10 +396,11 @@ class Observer:
 
     @guarded
     def note_end(self, error: BaseException) -> None:
-        for kept, number in reversed(self._exceptions):
+        chain = {id(link) for link in _chain(error)}
+        for kept, number in reversed(self._ledger.exceptions):
             known = kept() if isinstance(kept, weakref.ref) else None
-            same = known is not None and (_leads_to(error, known) or _leads_to(known, error))
-            if same or (isinstance(kept, int) and kept == id(error)):
+            same = known is not None and (id(known) in chain or _leads_to(known, error))
+            if same or kept in chain:
                 self.outbox.event("ended-by", number=number)
                 return
         self.outbox.event("ended-by", number=0, error=f"{type(error).__name__}: {error}"[:500])
@@ -379,21 +415,10 @@ def _weak(error: BaseException) -> weakref.ref[BaseException] | int:
 
 def _leads_to(outer: BaseException, inner: BaseException) -> bool:
     """Whether `inner` is `outer`, or what it wraps, or what it came from."""
-    seen: set[int] = set()
-    todo: list[BaseException | None] = [outer]
-    while todo:
-        now = todo.pop()
-        if now is None or id(now) in seen:
-            continue
-        if now is inner:
-            return True
-        seen.add(id(now))
-        wrapped = getattr(now, "inner_exception", None)
-        todo += [wrapped if isinstance(wrapped, BaseException) else None, now.__cause__, now.__context__]
-    return False
+    return any(link is inner for link in _chain(outer))
 
 
-def hide_our_frames(error: BaseException) -> None:
+def _chain(error: BaseException) -> Iterator[BaseException]:
     seen: set[int] = set()
     todo: list[BaseException | None] = [error]
     while todo:
@@ -401,9 +426,20 @@ def hide_our_frames(error: BaseException) -> None:
         if now is None or id(now) in seen:
             continue
         seen.add(id(now))
-        now.__traceback__ = _without_ours(now.__traceback__)
+        yield now
         wrapped = getattr(now, "inner_exception", None)
         todo += [wrapped if isinstance(wrapped, BaseException) else None, now.__cause__, now.__context__]
+
+
+def hide_our_frames(error: BaseException) -> None:
+    for link in _chain(error):
+        forget_our_frames(link)
+
+
+@guarded
+def forget_our_frames(error: BaseException) -> None:
+    """To be called before `raise`: a bare one (Python 3.11 and newer) goes on with what is left."""
+    error.__traceback__ = _without_ours(error.__traceback__)
 
 
 _OUR_FOLDER = str(Path(__file__).parent)
@@ -421,4 +457,4 @@ def _without_ours(trace: Any) -> Any:
     return trace
 
 
-__all__ = ["Observer", "Work", "complain", "hide_our_frames"]
+__all__ = ["Ledger", "Observer", "Work", "complain", "forget_our_frames", "hide_our_frames"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,11 +27,21 @@ class Again:
         self._logs = logs
         self._limit = max(_LEAST, _PATIENCE * seconds)
         self._eager: bool | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended = threading.Event()
 
     def fails_in_eager(self) -> bool:
         if self._eager is None:
-            self._eager = self._run("eager", {"TORCH_COMPILE_DISABLE": "1"}) not in (0, None)
-        return self._eager
+            options = Options(hang_after=0, eager=True)
+            self._eager = self._run("eager", {}, self._session("eager"), options) not in (0, None)
+        return self._eager and not self._ended.is_set()
+
+    def end(self) -> None:
+        """Ends what is running, and runs nothing more."""
+        self._ended.set()
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def fails_with_graphs_in_eager(self, failure: Failure) -> bool:
         session = self._session("dynamo")
@@ -53,13 +66,17 @@ class Again:
         environment = {k: v for k, v in os.environ.items() if k not in (VARIABLE, OPTIONS)} | extra
         if session is not None and options is not None:
             environment |= {VARIABLE: str(session.resolve()), OPTIONS: options.dump()}
+        if self._ended.is_set():
+            return None
         with (self._logs / f"again-{name}.txt").open("wb") as log:
-            process = subprocess.Popen(
-                self._command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-            )
+            self._process = subprocess.Popen(
+                self._command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C at the terminal is ours to handle
+            )  # fmt: skip
             try:
-                return process.wait(timeout=self._limit)
+                code = self._process.wait(timeout=self._limit)
             except subprocess.TimeoutExpired:
-                end_tree(process.pid)
-                process.wait()
-                return None
+                end_tree(self._process.pid)
+                self._process.wait()
+                code = None
+            return None if self._ended.is_set() else code

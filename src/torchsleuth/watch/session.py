@@ -39,6 +39,7 @@ class Options:
     hang_after: float = 60.0  # seconds in one stage before a hang is suspected; 0: never
     most_cases: int = 12
     dump_first: bool = False  # keep values before each stage: after a crash that sizes alone did not show
+    eager: bool = False  # compile nothing, and let nobody notice
 
     def dump(self) -> str:
         return json.dumps(self.__dict__)
@@ -91,6 +92,7 @@ class Outbox:
             "parent": os.getppid(),
             "argv": list(getattr(sys, "orig_argv", sys.argv)),
             "executable": sys.executable,
+            "torch": str(getattr(sys.modules.get("torch"), "__version__", "")),
             "python": platform.python_version(),
             "path": list(sys.path),
             "cwd": os.getcwd(),

@@ -49,6 +49,7 @@ class Finding:
     repro: Repro | None = None
     ops_before: int = 0
     judged: int = 0
+    judged_to_smallest: int | None = None  # None: never reduced
     seconds: float = 0.0
     swallowed: bool = False
     eager_fails_too: bool = False

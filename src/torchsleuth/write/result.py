@@ -89,7 +89,7 @@ def _finding(finding: Finding, out: Path) -> dict[str, Any]:
             "ops_before": finding.ops_before,
             "ops_after": repro.ops if repro else finding.ops_before,
             "judged": finding.judged,
-            "judged_to_smallest": finding.judged,
+            "judged_to_smallest": finding.judged if finding.judged_to_smallest is None else finding.judged_to_smallest,
             "seconds": round(finding.seconds, 2),
         },
     }

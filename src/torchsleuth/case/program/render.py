@@ -85,7 +85,7 @@ class Script:
 
     def tensor(self, tensor: Tensor, name: str, lines: list[str]) -> str:
         """An expression for `tensor`; what it needs before it goes to `lines`."""
-        if self.use_data and not tensor.unknown:
+        if self.use_data and not tensor.unknown and self.case.storages[tensor.storage].kept:
             self.data[name] = tensor
             return values.loaded(tensor, name)
         if tensor.storage not in self._shared or tensor.unknown or "zero" in tensor.flags:

@@ -1,0 +1,124 @@
+"""Reducing one Case with a real Judge: probe it, search, and hand back the smallest that fails in the same way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torchsleuth.case.failure import Failure, Kind
+from torchsleuth.case.ir import operators
+from torchsleuth.case.model import Case, Tensor
+from torchsleuth.case.program import CannotRender, Form, render
+from torchsleuth.judge.bench import Bench, Tried
+from torchsleuth.judge.environment import with_torchsleuth
+from torchsleuth.judge.outcome import Verdict
+from torchsleuth.reduce.facts import Facts, from_graph
+from torchsleuth.reduce.oracle import Oracle
+from torchsleuth.reduce.reducer import Reducer
+
+Say = Callable[[str], None]
+_PROBE_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Means:
+    """What reducing needs besides the Case."""
+
+    bench: Bench
+    home: Path  # where the Case stands
+    python: str
+    environment: Mapping[str, str]
+    path: tuple[str, ...]
+    jobs: int
+    budget: float
+    stopped: Callable[[], bool]
+    say: Say
+
+
+@dataclass(frozen=True)
+class Reduced:
+    case: Case
+    judged: int
+    judged_to_smallest: int
+
+
+def same_failure(tried: Tried, failure: Failure) -> bool:
+    """Whether a judged Case fails as the program did."""
+    outcome = tried.outcome
+    if outcome.verdict is not Verdict.FAILED or outcome.failure is None:
+        return False
+    if failure.kind in (Kind.CRASH, Kind.HANG):
+        known = failure.fingerprint.error not in ("crash", "hang")
+        return outcome.failure.kind is failure.kind and (not known or outcome.fails_like(failure.fingerprint))
+    if failure.kind is Kind.OUT_OF_MEMORY:
+        return outcome.failure.kind is Kind.OUT_OF_MEMORY
+    return outcome.fails_like(failure.fingerprint)
+
+
+def reduce_case(case: Case, failure: Failure, form: Form, data: bool, named: str | None, means: Means) -> Reduced:
+    def judge(cases: Sequence[Case]) -> list[bool]:
+        return [same_failure(t, failure) for t in means.bench.try_cases(cases, means.home, form, data=data)]
+
+    def key(candidate: Case) -> str | None:
+        try:
+            return render(candidate, form, data=data).source
+        except CannotRender:
+            return None
+
+    def smaller(candidate: Case, judged: int) -> None:
+        means.say(f"{operators(candidate.graph)} operators after {judged} judgements")
+
+    oracle = Oracle(judge, key, case, time.monotonic() + means.budget, means.stopped, smaller)
+    start = key(case)
+    facts = probe(case, means)
+    reducer = Reducer(oracle, facts, named=named, width=means.jobs, say=means.say)
+    assert start is not None  # it was judged in this form a moment ago
+    best = reducer.reduce()
+    return Reduced(best, oracle.judged, oracle.judged_to_smallest)
+
+
+def probe(case: Case, means: Means) -> Facts:
+    """Facts of every value: from the graph, and from one eager run where that succeeds."""
+    known = from_graph(case)
+    seen = _run_probe(means)
+    tensors, numbers = dict(known.tensors), dict(known.numbers)
+    inputs = {n.name for n in case.graph.placeholders}
+    for name, row in seen.items():
+        if name in inputs:
+            continue
+        if "number" in row:
+            numbers[name] = row["number"]
+        else:
+            tensors[name] = _tensor(row, tensors.get(name))
+    return Facts(tensors, numbers)
+
+
+def _tensor(row: Mapping[str, object], known: Tensor | None) -> Tensor:
+    base = known or Tensor(str(row["dtype"]), (), ())
+    return replace(
+        base,
+        dtype=str(row["dtype"]),
+        shape=tuple(row["shape"]),  # type: ignore[arg-type]
+        stride=tuple(row["stride"]),  # type: ignore[arg-type]
+        device=str(row["device"]),
+        low=row["low"],  # type: ignore[arg-type]
+        high=row["high"],  # type: ignore[arg-type]
+        requires_grad=bool(row["requires_grad"]),
+    )
+
+
+def _run_probe(means: Means) -> dict[str, dict[str, object]]:
+    environment = {**with_torchsleuth(means.environment, means.path), "TORCH_COMPILE_DISABLE": "1"}
+    try:
+        done = subprocess.run(
+            [means.python, "-m", "torchsleuth.reduce.probe", str(means.home)],
+            capture_output=True, text=True, env=environment, timeout=_PROBE_SECONDS, check=False,
+        )  # fmt: skip
+        found = json.loads(done.stdout.strip().splitlines()[-1])
+    except (subprocess.TimeoutExpired, ValueError, IndexError):
+        return {}
+    return found if isinstance(found, dict) else {}

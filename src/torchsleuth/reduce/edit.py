@@ -1,0 +1,208 @@
+"""A smaller Case: some operators kept, the values that the others made taken from elsewhere.
+
+What a dropped operator gave is its own input where that looks the same (bypass), else a new input of the graph that
+looks the same (cut).  So every subset of the operators makes a legal graph: no name is left unbound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of, leaves, map_args
+from torchsleuth.case.model import Case, Input, Role, Scalar, Storage, Tensor
+from torchsleuth.reduce.facts import Facts
+
+_FLOATING = ("torch.float", "torch.bfloat", "torch.complex")
+
+
+def units(graph: Graph) -> list[frozenset[str]]:
+    """Operators that may be kept or dropped, alone; what opens and closes a region goes together."""
+    openers = {n.name: n for n in graph.nodes if n.target.endswith("._enter_autocast")}
+    found: list[frozenset[str]] = []
+    for node in graph.nodes:
+        if not node.is_call or is_pick(node, graph):
+            continue
+        if node.target.endswith("._exit_autocast") and isinstance(node.args[0], Ref) and node.args[0].name in openers:
+            continue
+        if node.name in openers:
+            closers = {
+                n.name for n in graph.nodes if n.target.endswith("._exit_autocast") and n.args == (Ref(node.name),)
+            }
+            found.append(frozenset({node.name, *closers}))
+        else:
+            found.append(frozenset({node.name}))
+    return found
+
+
+def is_pick(node: Node, graph: Graph) -> bool:
+    """Taking an element of a tuple: free, and kept or dropped with the tuple."""
+    if node.target not in ("operator.getitem", "_operator.getitem") or not isinstance(node.args[0], Ref):
+        return False
+    whole = next((n for n in graph.nodes if n.name == node.args[0].name), None)
+    return whole is not None and whole.value is None and whole.op is not Op.PLACEHOLDER
+
+
+@dataclass
+class _Builder:
+    """Builds the smaller graph in the order of the larger one."""
+
+    case: Case
+    facts: Facts
+    keep: Collection[str]
+    bypass: bool
+    nodes: list[Node] = field(default_factory=list)
+    placeholders: list[Node] = field(default_factory=list)
+    inputs: list[Input] = field(default_factory=list)
+    values: dict[str, Arg] = field(default_factory=dict)
+    extra_storages: list[Storage] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.by_name: Mapping[str, Node] = {n.name: n for n in self.case.graph.nodes}
+        pairs = zip(self.case.graph.placeholders, self.case.inputs, strict=True)
+        self.given: Mapping[str, Input] = {n.name: value for n, value in pairs}
+
+    def value(self, name: str) -> Arg:
+        """What a reference to `name` becomes; made when it is first needed."""
+        if name not in self.values:
+            self.values[name] = self._source(name)
+        return self.values[name]
+
+    def _source(self, name: str) -> Arg:
+        node = self.by_name[name]
+        if node.op is Op.PLACEHOLDER:
+            return self._placeholder(node, self.given[name])
+        if node.op is Op.GET_ATTR:
+            self.nodes.append(node)
+            return Ref(name)
+        if name in self.facts.numbers:
+            return self.facts.numbers[name]
+        if self.bypass:
+            same = self._same_looking_input(node)
+            if same is not None:
+                return self.value(same)
+        tensor = self.facts.tensors.get(name)
+        if tensor is None:
+            raise CannotDrop(name)
+        return self._placeholder(
+            replace(node, op=Op.PLACEHOLDER, target=name, args=(), kwargs={}, tags={}), self._fresh(tensor)
+        )
+
+    def _same_looking_input(self, node: Node) -> str | None:
+        mine = self.facts.tensors.get(node.name)
+        if mine is None:
+            return None
+        for name in inputs_of(node):
+            other = self.facts.tensors.get(name)
+            if other is not None and (other.dtype, other.shape, other.device) == (mine.dtype, mine.shape, mine.device):
+                return name
+        return None
+
+    def _fresh(self, tensor: Tensor) -> Tensor:
+        """A new input: memory of its own, and a gradient where the graph had one."""
+        self.extra_storages.append(Storage(0))
+        number = len(self.case.storages) + len(self.extra_storages) - 1
+        return replace(
+            tensor,
+            storage=number,
+            offset=0,
+            role=Role.ARGUMENT,
+            leaf=True,
+            flags=(),
+            source="",
+            dynamic=self._dynamic(tensor),
+        )
+
+    def _dynamic(self, tensor: Tensor) -> tuple[int, ...]:
+        return tensor.dynamic
+
+    def _placeholder(self, node: Node, value: Input) -> Arg:
+        self.placeholders.append(node)
+        self.inputs.append(value)
+        return Ref(node.name)
+
+    def mapped(self, value: Arg) -> Arg:
+        return map_args(value, lambda leaf: self.value(leaf.name) if isinstance(leaf, Ref) else leaf)
+
+    def emit(self, node: Node) -> None:
+        args = self.mapped(node.args)
+        kwargs = {k: self.mapped(v) for k, v in node.kwargs.items()}
+        self.nodes.append(replace(node, args=args, kwargs=kwargs))
+        self.values[node.name] = Ref(node.name)
+
+
+class CannotDrop(Exception):
+    """A value that nobody can make up is needed: the operator that gives it must stay."""
+
+
+def keep_only(case: Case, keep: Collection[str], facts: Facts, *, bypass: bool = True) -> Case:
+    """The Case with only the operators `keep`; its outputs are what they give and nobody reads."""
+    graph = case.graph
+    builder = _Builder(case, facts, keep, bypass)
+    for node in graph.nodes:
+        wanted = node.name in keep and node.is_call
+        if wanted or (is_pick(node, graph) and _kept_whole(node, builder)):
+            builder.emit(node)
+    outputs = _outputs(graph, builder)
+    output = replace(graph.output, args=(tuple(outputs),))
+    smaller = Graph(
+        (*builder.placeholders, *builder.nodes, output), graph.bodies, graph.tensors, graph.modules, graph.unknown
+    )
+    storages = (*case.storages, *builder.extra_storages)
+    return tidy(replace(case, graph=smaller, inputs=tuple(builder.inputs), storages=storages, context=_context(case)))
+
+
+def _context(case: Case) -> Mapping[str, Any]:
+    """Of an ATen graph: what speaks of inputs and outputs by number no longer holds."""
+    if case.level is not Level.ATEN:
+        return case.context
+    kwargs = {k: v for k, v in (case.context.get("kwargs") or {}).items() if k != "static_input_idxs"}
+    return {**case.context, "kwargs": kwargs, "output": {}}
+
+
+def _kept_whole(node: Node, builder: _Builder) -> bool:
+    first = node.args[0]
+    return isinstance(first, Ref) and builder.values.get(first.name) == first
+
+
+def _outputs(graph: Graph, builder: _Builder) -> list[Arg]:
+    read = {name for node in builder.nodes for name in inputs_of(node)}
+    was_output = {leaf.name for leaf in leaves(graph.output.args) if isinstance(leaf, Ref)}
+    made = [n for n in builder.nodes if n.is_call]
+    found = [n.name for n in made if n.value is not None and (n.name not in read or n.name in was_output)]
+    if not found:
+        found = [n.name for n in made if n.value is not None][-1:]
+    return [Ref(name) for name in found]
+
+
+def tidy(case: Case) -> Case:
+    """Without bodies, constants and inputs that nobody names any more."""
+    graph = case.graph
+    attributes = {n.target for n in graph.nodes if n.op is Op.GET_ATTR} | {
+        n.target for n in graph.nodes if n.op is Op.CALL_MODULE
+    }
+    read = {name for node in graph.nodes for name in inputs_of(node)}
+    pairs = [
+        (n, v) for n, v in zip(graph.placeholders, case.inputs, strict=True) if n.name in read or _is_symbol(n, v, case)
+    ]
+    rest = [n for n in graph.nodes if n.op is not Op.PLACEHOLDER]
+    smaller = Graph(
+        (*(n for n, _ in pairs), *rest),
+        {k: v for k, v in graph.bodies.items() if k in attributes},
+        {k: v for k, v in graph.tensors.items() if _owner(k, attributes)},
+        {k: v for k, v in graph.modules.items() if k in attributes},
+        {k: v for k, v in graph.unknown.items() if k in attributes},
+    )
+    return replace(case, graph=smaller, inputs=tuple(v for _, v in pairs))
+
+
+def _owner(path: str, attributes: Collection[str]) -> bool:
+    return path in attributes or any(path.startswith(f"{a}.") for a in attributes)
+
+
+def _is_symbol(node: Node, value: Input, case: Case) -> bool:
+    return False if not isinstance(value, Scalar) else node.name in {n for m in case.graph.nodes for n in inputs_of(m)}
+
+
+def is_floating(dtype: str) -> bool:
+    return dtype.startswith(_FLOATING)

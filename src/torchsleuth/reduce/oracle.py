@@ -1,0 +1,68 @@
+"""Asks the Judge whether candidates still fail in the same way; nothing is asked twice, and the best is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from torchsleuth.case.ir import operators
+from torchsleuth.case.model import Case
+
+JudgeCases = Callable[[Sequence[Case]], Sequence[bool]]  # does each fail in the same way?
+KeyOf = Callable[[Case], str | None]  # the text that would be judged; None where there is none
+
+
+class OutOfBudget(Exception):
+    """Time is up, or the user lost patience: the best so far stands."""
+
+
+@dataclass
+class Oracle:
+    judge: JudgeCases
+    key_of: KeyOf
+    best: Case
+    deadline: float = float("inf")  # of time.monotonic
+    stopped: Callable[[], bool] = lambda: False
+    on_smaller: Callable[[Case, int], None] = lambda case, judged: None
+    known: dict[str, bool] = field(default_factory=dict)
+    judged: int = 0
+    judged_to_smallest: int = 0
+
+    def fails(self, case: Case) -> bool:
+        return self.fail([case])[0]
+
+    def fail(self, cases: Sequence[Case]) -> list[bool]:
+        """Whether each still fails.  Those that do and are smaller than the best take its place."""
+        keys = [self._key(case) for case in cases]
+        new: dict[str, Case] = {}
+        for key, case in zip(keys, cases, strict=True):
+            if key is not None and key not in self.known:
+                new.setdefault(key, case)
+        if new:
+            self._check_budget()
+            self.judged += len(new)
+            for key, fails in zip(new, self.judge(list(new.values())), strict=True):
+                self.known[key] = fails
+                if fails:
+                    self._consider(new[key])
+        return [key is not None and self.known[key] for key in keys]
+
+    def accept(self, case: Case) -> None:
+        """`case` fails and is simpler, though not in the number of operators."""
+        self.best = case
+
+    def _consider(self, case: Case) -> None:
+        if operators(case.graph) < operators(self.best.graph):
+            self.best = case
+            self.judged_to_smallest = self.judged
+            self.on_smaller(case, self.judged)
+
+    def _key(self, case: Case) -> str | None:
+        text = self.key_of(case)
+        return None if text is None else hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def _check_budget(self) -> None:
+        if time.monotonic() > self.deadline or self.stopped():
+            raise OutOfBudget

@@ -1,0 +1,115 @@
+"""Inputs that are plainer than they were: no gradient, no role, no odd layout, no odd dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from torchsleuth.case.ir import Node, Op, Ref, Value, map_args
+from torchsleuth.case.model import Case, Input, Role, Scalar, Storage, Tensor
+from torchsleuth.case.program.values import contiguous_stride, is_contiguous
+from torchsleuth.reduce.edit import is_floating
+
+Change = Callable[[Tensor], Tensor]
+
+
+def _changed(case: Case, change: Change) -> Iterator[Case]:
+    """All tensors changed at once, then one by one; nothing where nothing changes."""
+    new = tuple(change(v) if isinstance(v, Tensor) else v for v in case.inputs)
+    different = [i for i, (a, b) in enumerate(zip(new, case.inputs, strict=True)) if a != b]
+    if not different:
+        return
+    yield replace(case, inputs=new)
+    if len(different) > 1:
+        for i in different:
+            yield replace(case, inputs=(*case.inputs[:i], new[i], *case.inputs[i + 1 :]))
+
+
+def without_gradients(case: Case) -> Iterator[Case]:
+    if not case.phase.backward:
+        yield from _changed(case, lambda t: replace(t, requires_grad=False, leaf=True))
+
+
+def plain_arguments(case: Case) -> Iterator[Case]:
+    yield from _changed(case, lambda t: replace(t, role=Role.ARGUMENT))
+
+
+def static(case: Case) -> Iterator[Case]:
+    numbers = {
+        n.name: v.value
+        for n, v in zip(case.graph.placeholders, case.inputs, strict=True)
+        if isinstance(v, Scalar) and v.symbol
+    }
+    plain = tuple(replace(v, dynamic=()) if isinstance(v, Tensor) else v for v in case.inputs)
+    if plain == case.inputs and not numbers:
+        return
+    nodes = [_static_node(n, numbers) for n in case.graph.nodes if n.name not in numbers]
+    kept = tuple(v for n, v in zip(case.graph.placeholders, plain, strict=True) if n.name not in numbers)
+    surroundings = replace(case.surroundings, dynamic=None)
+    yield replace(case, graph=replace(case.graph, nodes=tuple(nodes)), inputs=kept, surroundings=surroundings)
+
+
+def _static_node(node: Node, numbers: dict[str, int | float | bool]) -> Node:
+    def put(leaf: object) -> object:
+        return numbers[leaf.name] if isinstance(leaf, Ref) and leaf.name in numbers else leaf
+
+    value = node.value
+    if value is not None and node.op is Op.PLACEHOLDER:
+        value = Value(value.dtype, tuple(0 if isinstance(s, str) else s for s in value.shape), None, value.device)
+    return replace(
+        node, args=map_args(node.args, put), kwargs={k: map_args(v, put) for k, v in node.kwargs.items()}, value=value
+    )
+
+
+def contiguous(case: Case) -> Iterator[Case]:
+    """Memory of its own for each tensor, laid out plainly."""
+    storages = list(case.storages)
+
+    def own(tensor: Tensor) -> Tensor:
+        shared = sum(isinstance(v, Tensor) and v.storage == tensor.storage for v in case.inputs) > 1
+        if not shared and is_contiguous(tensor) and not tensor.flags and not tensor.offset:
+            return tensor
+        storages.append(Storage(0))
+        plain = contiguous_stride(tensor.shape)
+        return replace(tensor, stride=plain, offset=0, flags=(), storage=len(storages) - 1)
+
+    for simpler in _changed(case, own):
+        yield replace(simpler, storages=tuple(storages))
+
+
+def float32(case: Case) -> Iterator[Case]:
+    odd = [v for v in case.inputs if isinstance(v, Tensor) and is_floating(v.dtype) and "complex" not in v.dtype]
+    if any(t.dtype != "torch.float32" for t in odd):
+        yield from _changed(case, lambda t: replace(t, dtype="torch.float32") if t in odd else t)
+
+
+def shared(case: Case) -> Iterator[Case]:
+    """f(x, x) instead of f(x, y)."""
+    names = [n.name for n in case.graph.placeholders]
+    for i, first in enumerate(case.inputs):
+        for j in range(i + 1, len(case.inputs)):
+            if _alike(first, case.inputs[j]):
+                yield _merged(case, names[i], names[j], j)
+
+
+def _alike(a: Input, b: Input) -> bool:
+    if not isinstance(a, Tensor) or not isinstance(b, Tensor):
+        return False
+    return _look(a) == _look(b)
+
+
+def _look(tensor: Tensor) -> Tensor:
+    return replace(tensor, storage=0, source="", low=None, high=None)
+
+
+def _merged(case: Case, kept: str, gone: str, index: int) -> Case:
+    def put(leaf: object) -> object:
+        return Ref(kept) if leaf == Ref(gone) else leaf
+
+    nodes = [
+        replace(n, args=map_args(n.args, put), kwargs={k: map_args(v, put) for k, v in n.kwargs.items()})
+        for n in case.graph.nodes
+        if n.name != gone
+    ]
+    inputs = (*case.inputs[:index], *case.inputs[index + 1 :])
+    return replace(case, graph=replace(case.graph, nodes=tuple(nodes)), inputs=inputs)

@@ -1,0 +1,66 @@
+"""Small sizes: all at once, then size by size, together with the constants that equal them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from torchsleuth.case.ir import Arg, Node, Op, map_args
+from torchsleuth.case.model import Case, Storage, Tensor
+from torchsleuth.case.program.values import contiguous_stride
+
+_SMALL = (2, 1, 3, 4, 8)
+
+
+def propose(case: Case) -> Iterator[Case]:
+    sizes = sorted({s for v in case.inputs if isinstance(v, Tensor) for s in v.shape if s > 2}, reverse=True)
+    if not sizes:
+        return
+    yield _resized(case, dict.fromkeys(sizes, 2), constants=True)
+    yield _resized(case, dict.fromkeys(sizes, 2), constants=False)
+    if len(sizes) > 1:
+        yield _resized(case, {s: 2 + i for i, s in enumerate(reversed(sizes))}, constants=True)
+    for size in sizes:
+        for small in _SMALL:
+            if small < size:
+                yield _resized(case, {size: small}, constants=True)
+                if small == 2:
+                    yield _resized(case, {size: small}, constants=False)
+        if size > 16:
+            yield _resized(case, {size: size // 2}, constants=True)
+
+
+def _resized(case: Case, to: Mapping[int, int], *, constants: bool) -> Case:
+    storages = list(case.storages)
+
+    def smaller(tensor: Tensor) -> Tensor:
+        shape = tuple(to.get(s, s) for s in tensor.shape)
+        if shape == tensor.shape:
+            return tensor
+        storages.append(Storage(0))
+        return replace(tensor, shape=shape, stride=_like(tensor, shape), offset=0, storage=len(storages) - 1)
+
+    inputs = tuple(smaller(v) if isinstance(v, Tensor) else v for v in case.inputs)
+    graph = case.graph
+    if constants:
+        graph = replace(graph, nodes=tuple(_with_constants(n, to) for n in graph.nodes))
+    return replace(case, graph=graph, inputs=inputs, storages=tuple(storages))
+
+
+def _like(tensor: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in the same order of dimensions; an expanded dimension stays one."""
+    order = sorted(range(len(shape)), key=lambda d: (-tensor.stride[d], d))
+    plain = contiguous_stride(tuple(1 if tensor.stride[d] == 0 and tensor.shape[d] > 1 else shape[d] for d in order))
+    stride = [0] * len(shape)
+    for place, dim in enumerate(order):
+        stride[dim] = 0 if tensor.stride[dim] == 0 and tensor.shape[dim] > 1 else plain[place]
+    return tuple(stride)
+
+
+def _with_constants(node: Node, to: Mapping[int, int]) -> Node:
+    def put(leaf: Arg) -> Arg:
+        return to.get(leaf, leaf) if type(leaf) is int else leaf
+
+    if node.op in (Op.PLACEHOLDER, Op.OUTPUT):
+        return node
+    return replace(node, args=map_args(node.args, put), kwargs={k: map_args(v, put) for k, v in node.kwargs.items()})
