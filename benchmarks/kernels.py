@@ -5,6 +5,7 @@ with dynamic shapes.  Every graph becomes a Case, goes to a folder and back, and
 Dynamo graph and as the ATen graph handed to Inductor (`inner`); both scripts run in a process of their own.  Compared
 are the C++ kernels that Inductor generates, as a multiset, names and comments taken out; and, for `whole`, all of the
 generated code, wrapper and calls of ready-made kernels included.  No C++ is compiled: graphs run in eager meanwhile.
+Ends with status 1 where a Case did not come back as it went or a kernel differs.
 """
 
 from __future__ import annotations
@@ -59,6 +60,11 @@ class Row:
     inner: Counts = field(default_factory=lambda: Counts())
     seconds: float = 0.0
 
+    @property
+    def good(self) -> bool:
+        c = self.captured
+        return bool(c.exact and c.graphs and not c.trouble and self.compiled.all_equal and self.inner.all_equal)
+
     def __str__(self) -> str:
         c = self.captured
         cells = [self.name, self.mode, self.shapes, c.graphs, c.nodes, "yes" if c.exact else "NO", self.compiled]
@@ -80,6 +86,10 @@ class Counts:
         left = Counter(map(generated.whole, original))
         self.whole += (left & Counter(map(generated.whole, again))).total()
         self.graphs += len(original)
+
+    @property
+    def all_equal(self) -> bool:
+        return self.equal == self.kernels > 0
 
     def __str__(self) -> str:
         return f"{self.equal}/{self.kernels} | {self.whole}/{self.graphs}"
@@ -263,6 +273,7 @@ def main() -> None:
     for row in rows:
         for line in row.captured.trouble:
             print(f"\n{row.name} {row.mode} {row.shapes}: {line}")
+    sys.exit(0 if all(row.good for row in rows) else 1)
 
 
 if __name__ == "__main__":

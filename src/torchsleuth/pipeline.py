@@ -30,6 +30,7 @@ from torchsleuth.write.result import Result, RunVerdict, to_json
 
 Say = Callable[[str], None]
 _MOST_FAILURES = 5
+_LEAST_ROOM = 2**20  # bytes; a disk without so much takes not even the result
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,17 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
     session = out / "logs" / "watch"
     session.mkdir(parents=True)
     options = Options(keep_going=settings.keep_going, hang_after=settings.hang_after)
-    hangs = HangWatch(session, settings.hang_after, lambda suspect: _hangs(suspect, out, settings))
-    ended = launcher.run(words, session, options, tick=hangs.tick)
-    hangs.close()
-    summary = summarise(session, ended.exit_code)
-    if ended.interrupted and not summary.found:
-        summary = replace(summary, found=hangs.interrupted())
-    again = Again(words, out / "logs", ended.seconds) if settings.rerun else None
-    return finish(summary, ended, tuple(command), out, settings, say, again), out
+    hang_judge = _HangJudge(out, settings.jobs)
+    hangs = HangWatch(session, settings.hang_after, hang_judge.confirm)
+    with Interruption() as interruption:
+        ended = launcher.run(words, session, options, tick=hangs.tick)
+        hang_judge.end()
+        hangs.close()
+        summary = summarise(session, ended.exit_code)
+        if ended.interrupted and not summary.found:
+            summary = replace(summary, found=hangs.interrupted())
+        again = Again(words, out / "logs", ended.seconds) if settings.rerun else None
+        return finish(summary, ended, tuple(command), out, settings, say, again, interruption), out
 
 
 def finish(
@@ -67,11 +71,12 @@ def finish(
     settings: Settings,
     say: Say,
     again: Again | None,
+    interruption: Interruption,
 ) -> Result:
     """From what was seen to what is said: investigated, judged, written."""
     session = out / "logs" / "watch"
     notes: list[str] = list(_notes(ended, summary, settings))
-    findings = _investigate(summary, ended, out, settings, say, notes, again) if summary.found else ()
+    findings = _investigate(summary, ended, out, settings, say, notes, again, interruption) if summary.found else ()
     verdict = _verdict(summary, ended, findings)
     notes += _verdict_notes(verdict, summary, ended, findings)
     result = Result(
@@ -83,12 +88,6 @@ def finish(
         write_issue(findings[0], out)
     _tidy(session, out)
     return result
-
-
-def _hangs(suspect: Found, out: Path, settings: Settings) -> bool:
-    means = Means.of(suspect.process, os.environ, 0.0, settings.jobs)
-    with Investigation(means, out, lambda _: None) as investigation:
-        return investigation.hangs(suspect)
 
 
 def make_output_folder(wanted: Path | None, words: Sequence[str]) -> Path:
@@ -106,8 +105,10 @@ def make_output_folder(wanted: Path | None, words: Sequence[str]) -> Path:
             raise OutputUnwritable(f"{chosen} is not empty. Name another folder with --out, or remove this one.")
         chosen.mkdir(parents=True, exist_ok=True)
         probe = chosen / ".torchsleuth"
-        probe.write_text("")
-        probe.unlink()
+        try:
+            probe.write_bytes(b"\0" * _LEAST_ROOM)
+        finally:
+            probe.unlink(missing_ok=True)
     except OSError as error:
         raise files.unwritable(out, error) from None
     return chosen.resolve()
@@ -121,22 +122,25 @@ def _investigate(
     say: Say,
     notes: list[str],
     again: Again | None,
+    interruption: Interruption,
 ) -> tuple[Finding, ...]:
     process = summary.found[0].process
     means = Means.of(process, os.environ, ended.seconds, settings.jobs)
     findings: list[Finding] = []
-    halt = threading.Event()
-    plan = Plan(settings.minimize, settings.budget, halt.is_set)
-    with Investigation(means, out, say, plan) as investigation, _interruptible(investigation, halt) as stopped:
+    stopped = interruption.stopped
+    plan = Plan(settings.minimize, settings.budget, stopped.is_set)
+    with Investigation(means, out, say, plan) as investigation:
+        interruption.ends(investigation.cancel)
+        if again is not None:
+            interruption.ends(again.end)
         for number, found in enumerate(summary.found[:_MOST_FAILURES], start=1):
-            if stopped.is_set():
-                notes.append("stopped by Ctrl-C: not every failure was looked into")
-                break
             say(f"{found.failure.kind.value}: {found.failure.fingerprint.line}")
             finding = investigation.look_into(found, f"f{number}", first=number == 1)
             if not finding.reproduced and again is not None and not stopped.is_set():
                 finding = _once_more(finding, found, investigation, again, say, notes, first=number == 1)
             findings.append(finding)
+    if stopped.is_set():
+        notes.append("stopped by Ctrl-C: not all that was found was looked into")
     if len(summary.found) > _MOST_FAILURES:
         notes.append(f"{len(summary.found) - _MOST_FAILURES} more failures were seen and not looked into")
     return tuple(findings)
@@ -173,26 +177,52 @@ def _once_more(
     return finding
 
 
-class _interruptible:
-    """Ctrl-C ends what is being judged at once; what was written stays, and the result is written all the same."""
+class Interruption:
+    """Ctrl-C ends what is under way at once; what was written stays, and the result is written all the same."""
 
-    def __init__(self, investigation: Investigation, stopped: threading.Event) -> None:
-        self._investigation = investigation
-        self._stopped = stopped
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+        self._ends: list[Callable[[], None]] = []
         self._previous: object = None
 
-    def __enter__(self) -> threading.Event:
-        def stop(*_: object) -> None:
-            self._stopped.set()
-            self._investigation.cancel()
+    def ends(self, end: Callable[[], None]) -> None:
+        self._ends.append(end)
 
-        with suppress(ValueError):
-            self._previous = signal.signal(signal.SIGINT, stop)
-        return self._stopped
+    def __enter__(self) -> Interruption:
+        with suppress(ValueError):  # not the main thread: signals are somebody else's
+            self._previous = signal.signal(signal.SIGINT, self._stop)
+        return self
+
+    def _stop(self, *_: object) -> None:
+        self.stopped.set()
+        for end in self._ends:
+            # The main thread, which handles signals, may hold what the end needs.
+            threading.Thread(target=end, name="ctrl-c", daemon=True).start()
 
     def __exit__(self, *_: object) -> None:
         with suppress(ValueError, TypeError):
             signal.signal(signal.SIGINT, self._previous)  # type: ignore[arg-type]
+
+
+class _HangJudge:
+    """Asked about a program that still runs; once that has ended, its answer is of no use."""
+
+    def __init__(self, out: Path, jobs: int) -> None:
+        self._out = out
+        self._jobs = jobs
+        self._over = threading.Event()
+        self._investigation: Investigation | None = None
+
+    def confirm(self, suspect: Found) -> bool:
+        means = Means.of(suspect.process, os.environ, 0.0, self._jobs)
+        plan = Plan(stopped=self._over.is_set)
+        with Investigation(means, self._out, lambda _: None, plan) as self._investigation:
+            return self._investigation.hangs(suspect)
+
+    def end(self) -> None:
+        self._over.set()
+        if self._investigation is not None:
+            self._investigation.cancel()
 
 
 def _notes(ended: Ended, summary: Summary, settings: Settings) -> list[str]:
@@ -250,8 +280,8 @@ def _torch_version(findings: Sequence[Finding], session: Path) -> str:
         if finding.versions.get("torch"):
             return finding.versions["torch"]
     for process in processes(session):
-        for event in process.of("versions"):
-            return str(event["torch"])
+        if process.hello.get("torch"):
+            return str(process.hello["torch"])
     return "unknown"
 
 

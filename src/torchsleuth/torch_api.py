@@ -244,7 +244,7 @@ def suppresses_errors() -> bool:
 
 
 def force_eager() -> None:
-    """From now on nothing is compiled.  TORCH_COMPILE_DISABLE=1 does that too, and then fullgraph=True complains of it."""
+    """From now on nothing is compiled.  Under TORCH_COMPILE_DISABLE=1 instead, fullgraph=True complains of that."""
     torch.compiler.set_stance("force_eager")
 
 

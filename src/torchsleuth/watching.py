@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from torchsleuth.pipeline import Settings, finish, make_output_folder
+from torchsleuth.pipeline import Interruption, Settings, finish, make_output_folder
 from torchsleuth.watch.found import Found, summarise
 from torchsleuth.watch.launcher import Ended
-from torchsleuth.watch.observer import Observer
+from torchsleuth.watch.observer import Ledger, Observer
 from torchsleuth.watch.session import Options, Outbox
 from torchsleuth.write.result import Result
 
@@ -29,6 +30,7 @@ class watching:  # noqa: N801 - used as a function
         self._wanted = Path(out) if out is not None else None
         self._options = Options(keep_going=keep_going, hang_after=0)
         self._observer: Observer | None = None
+        self._investigated: tuple[Found, ...] = ()
         self.out: Path = Path()
 
     def __enter__(self) -> watching:
@@ -41,7 +43,9 @@ class watching:  # noqa: N801 - used as a function
         outbox = Outbox(session, self._options)
         outbox.hello()
         self._observer = hooks.install(outbox)
-        self._observer.active = True
+        self._previous = self._observer.report_to(Ledger(outbox))
+        if self._previous.outbox is outbox:  # the hooks are new: nobody watched before
+            self._previous.active = False
         return self
 
     def __exit__(
@@ -50,12 +54,13 @@ class watching:  # noqa: N801 - used as a function
         if self._observer is not None:
             if error is not None:
                 self._observer.note_end(error)
-            self._observer.active = False
             self._observer.outbox.event("end")
+            self._observer.report_to(self._previous)
+            self._observer = None
 
     @property
     def failures(self) -> tuple[Found, ...]:
-        return summarise(self.out / "logs" / "watch", None).found
+        return self._investigated or summarise(self.out / "logs" / "watch", None).found
 
     def investigate(self, *, jobs: int = 2) -> Result:
         """Judges what was kept and writes result.json, repro.py and issue.md into `out`."""
@@ -63,5 +68,10 @@ class watching:  # noqa: N801 - used as a function
 
         summary = summarise(self.out / "logs" / "watch", None)
         ended = Ended(1 if summary.found else 0, 0.0)
-        with terminal.progress() as say:
-            return finish(summary, ended, tuple(sys.argv), self.out, Settings(jobs=jobs, rerun=False), say, None)
+        settings = Settings(jobs=jobs, rerun=False)
+        with terminal.progress() as say, Interruption() as interruption:
+            result = finish(summary, ended, tuple(sys.argv), self.out, settings, say, None, interruption)
+        # What the session held is gone by now; the Cases are in `out`.
+        homes = [finding.case for finding in result.findings]
+        self._investigated = tuple(replace(f, case=home) for f, home in zip(summary.found, homes, strict=False))
+        return result

@@ -45,7 +45,8 @@ def whisper() -> tuple[Any, tuple[Any, ...]]:
     config = transformers.WhisperConfig(
         vocab_size=50, num_mel_bins=8, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
         decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, max_source_positions=12,
-        max_target_positions=16, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1, use_cache=False,
+        max_target_positions=16, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
+        use_cache=False,
     )  # fmt: skip
     model = transformers.WhisperModel(config)
     return functools.partial(model, decoder_input_ids=TOKENS), (torch.randn(2, 8, 24),)

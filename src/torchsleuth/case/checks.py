@@ -151,9 +151,8 @@ def reach(tensor: Tensor) -> int:
 
 def itemsize(dtype: str) -> int:
     """Bytes of an element, by the name of its type: torch.bfloat16 has 2, torch.float8_e4m3fn 1."""
-    digits = re.search(r"\d+", dtype)
-    bits = 8 if digits is None or "x" in dtype.partition("_")[0] else int(digits.group())
-    return max(1, bits // 8)
+    digits = re.search(r"\d+", dtype)  # several to a byte, in quint4x2 and bits1x8, count as the byte
+    return max(1, int(digits.group()) // 8) if digits else 1
 
 
 def _check_surroundings(surroundings: Surroundings) -> None:

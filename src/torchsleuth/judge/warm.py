@@ -17,9 +17,9 @@ from pathlib import Path
 
 from torchsleuth.judge import compiler
 
-# Only modules whose import registers nothing.  Inductor imports its device overrides, backends and pattern files at
-# first use, some only if none of the kind is there yet: with 30 of them imported here, what it generated for CUDA
-# (torch 2.11) was not valid Python.
+# Only modules whose import registers nothing.  Inductor and Dynamo import device overrides, backends and pattern files
+# themselves at first use; with 30 of those imported here first, what was generated for CUDA (torch 2.11, H200) was not
+# valid Python, and without them it was.
 _MODULES = (
     "torch",
     "torch._dynamo",

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of, leaves, map_args
-from torchsleuth.case.model import Case, Input, Role, Scalar, Storage, Tensor
+from torchsleuth.case.model import Case, Input, Level, Role, Storage, Tensor
 from torchsleuth.reduce.facts import Facts
 
 _FLOATING = ("torch.float", "torch.bfloat", "torch.complex")
@@ -19,9 +20,10 @@ _FLOATING = ("torch.float", "torch.bfloat", "torch.complex")
 def units(graph: Graph) -> list[frozenset[str]]:
     """Operators that may be kept or dropped, alone; what opens and closes a region goes together."""
     openers = {n.name: n for n in graph.nodes if n.target.endswith("._enter_autocast")}
+    free = picks(graph)
     found: list[frozenset[str]] = []
     for node in graph.nodes:
-        if not node.is_call or is_pick(node, graph):
+        if not node.is_call or node.name in free:
             continue
         if node.target.endswith("._exit_autocast") and isinstance(node.args[0], Ref) and node.args[0].name in openers:
             continue
@@ -35,11 +37,16 @@ def units(graph: Graph) -> list[frozenset[str]]:
     return found
 
 
-def is_pick(node: Node, graph: Graph) -> bool:
-    """Taking an element of a tuple: free, and kept or dropped with the tuple."""
+def picks(graph: Graph) -> frozenset[str]:
+    """Nodes that take an element of a tuple: free, and kept or dropped with the tuple."""
+    nodes = {n.name: n for n in graph.nodes}
+    return frozenset(n.name for n in graph.nodes if _is_pick(n, nodes))
+
+
+def _is_pick(node: Node, nodes: Mapping[str, Node]) -> bool:
     if node.target not in ("operator.getitem", "_operator.getitem") or not isinstance(node.args[0], Ref):
         return False
-    whole = next((n for n in graph.nodes if n.name == node.args[0].name), None)
+    whole = nodes.get(node.args[0].name)
     return whole is not None and whole.value is None and whole.op is not Op.PLACEHOLDER
 
 
@@ -64,8 +71,16 @@ class _Builder:
 
     def value(self, name: str) -> Arg:
         """What a reference to `name` becomes; made when it is first needed."""
-        if name not in self.values:
-            self.values[name] = self._source(name)
+        passed = []
+        while name not in self.values:
+            other = self._same_looking_input(name) if self.bypass else None
+            if other is None:
+                self.values[name] = self._source(name)
+            else:
+                passed.append(name)
+                name = other
+        for one in passed:
+            self.values[one] = self.values[name]
         return self.values[name]
 
     def _source(self, name: str) -> Arg:
@@ -77,20 +92,16 @@ class _Builder:
             return Ref(name)
         if name in self.facts.numbers:
             return self.facts.numbers[name]
-        if self.bypass:
-            same = self._same_looking_input(node)
-            if same is not None:
-                return self.value(same)
         tensor = self.facts.tensors.get(name)
         if tensor is None:
             raise CannotDrop(name)
-        return self._placeholder(
-            replace(node, op=Op.PLACEHOLDER, target=name, args=(), kwargs={}, tags={}), self._fresh(tensor)
-        )
+        cut = replace(node, op=Op.PLACEHOLDER, target=name, args=(), kwargs={}, tags={})
+        return self._placeholder(cut, self._fresh(tensor))
 
-    def _same_looking_input(self, node: Node) -> str | None:
-        mine = self.facts.tensors.get(node.name)
-        if mine is None:
+    def _same_looking_input(self, dropped: str) -> str | None:
+        """An input of a dropped operator that can stand for its result."""
+        node, mine = self.by_name[dropped], self.facts.tensors.get(dropped)
+        if mine is None or not node.is_call:
             return None
         for name in inputs_of(node):
             other = self.facts.tensors.get(name)
@@ -102,19 +113,7 @@ class _Builder:
         """A new input: memory of its own, and a gradient where the graph had one."""
         self.extra_storages.append(Storage(0))
         number = len(self.case.storages) + len(self.extra_storages) - 1
-        return replace(
-            tensor,
-            storage=number,
-            offset=0,
-            role=Role.ARGUMENT,
-            leaf=True,
-            flags=(),
-            source="",
-            dynamic=self._dynamic(tensor),
-        )
-
-    def _dynamic(self, tensor: Tensor) -> tuple[int, ...]:
-        return tensor.dynamic
+        return replace(tensor, storage=number, offset=0, role=Role.ARGUMENT, leaf=True, flags=(), source="")
 
     def _placeholder(self, node: Node, value: Input) -> Arg:
         self.placeholders.append(node)
@@ -139,9 +138,10 @@ def keep_only(case: Case, keep: Collection[str], facts: Facts, *, bypass: bool =
     """The Case with only the operators `keep`; its outputs are what they give and nobody reads."""
     graph = case.graph
     builder = _Builder(case, facts, keep, bypass)
+    free = picks(graph)
     for node in graph.nodes:
         wanted = node.name in keep and node.is_call
-        if wanted or (is_pick(node, graph) and _kept_whole(node, builder)):
+        if wanted or (node.name in free and _kept_whole(node, builder)):
             builder.emit(node)
     outputs = _outputs(graph, builder)
     output = replace(graph.output, args=(tuple(outputs),))
@@ -182,9 +182,7 @@ def tidy(case: Case) -> Case:
         n.target for n in graph.nodes if n.op is Op.CALL_MODULE
     }
     read = {name for node in graph.nodes for name in inputs_of(node)}
-    pairs = [
-        (n, v) for n, v in zip(graph.placeholders, case.inputs, strict=True) if n.name in read or _is_symbol(n, v, case)
-    ]
+    pairs = [(n, v) for n, v in zip(graph.placeholders, case.inputs, strict=True) if n.name in read]
     rest = [n for n in graph.nodes if n.op is not Op.PLACEHOLDER]
     smaller = Graph(
         (*(n for n, _ in pairs), *rest),
@@ -198,10 +196,6 @@ def tidy(case: Case) -> Case:
 
 def _owner(path: str, attributes: Collection[str]) -> bool:
     return path in attributes or any(path.startswith(f"{a}.") for a in attributes)
-
-
-def _is_symbol(node: Node, value: Input, case: Case) -> bool:
-    return False if not isinstance(value, Scalar) else node.name in {n for m in case.graph.nodes for n in inputs_of(m)}
 
 
 def is_floating(dtype: str) -> bool:

@@ -6,8 +6,8 @@
     a compiled graph is called         with real inputs; those it writes are cloned before
     a backward compiles or runs        inside .backward(), linked to its forward by compile id
 
-Each hook calls what was there before with what it was given, and returns or raises what that did.  What is raised leaves
-a hook without the hook's own frame: programs print tracebacks.
+Each hook calls what was there before with what it was given, and returns or raises what that did.  What is raised
+leaves a hook without the hook's own frame: programs print tracebacks.
 """
 
 from __future__ import annotations

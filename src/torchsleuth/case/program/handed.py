@@ -17,6 +17,8 @@ _FAKE = """def fake(tensor, *dynamic):
     return mode.from_tensor(tensor, symbolic_context=StatelessSymbolicContext(sizes))"""
 _SYMBOL = """def symbol(name, value):
     source = ConstantSource(name)
+    # The same name as in the program, because sums and products are ordered by it.
+    mode.shape_env._generate_unique_id = lambda _: int(name[1:])
     made = mode.shape_env.create_symbol(value, source=source, dynamic_dim=DimDynamic.DYNAMIC)
     return mode.shape_env.create_symintnode(made, hint=value, source=source)"""
 

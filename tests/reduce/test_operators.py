@@ -1,0 +1,86 @@
+"""Exactly the operators that are needed, within a budget of judgements."""
+
+from __future__ import annotations
+
+import pytest
+from toys import chain, needs, needs_path, parallel, reduced, targets
+
+
+def test_one_operator_of_512():
+    best, oracle = reduced(chain(512, {300: "relu"}), needs("relu"))
+    assert targets(best) == ["relu"]
+    assert oracle.judged_to_smallest <= 10
+
+
+def test_two_operators_of_512_at_25_and_75_percent():
+    best, oracle = reduced(chain(512, {128: "relu", 384: "tanh"}), needs("relu", "tanh"))
+    assert sorted(targets(best)) == ["relu", "tanh"]
+    assert oracle.judged <= 60
+
+
+def test_two_that_must_stay_connected():
+    best, oracle = reduced(chain(512, {128: "relu", 384: "tanh"}), needs_path("relu", "tanh"))
+    assert targets(best) == ["relu", "tanh"]
+    assert oracle.judged <= 60
+
+
+def test_two_of_the_commonest_kind_that_must_stay_connected():
+    """No census helps: the needed operators look like all others."""
+    special = {128: "relu", 384: "relu"}
+
+    def fails(case):
+        return targets(case).count("relu") >= 2
+
+    best, oracle = reduced(chain(512, special), fails)
+    assert targets(best) == ["relu", "relu"]
+    assert oracle.judged <= 60
+
+
+def test_four_spread_in_512():
+    best, oracle = reduced(
+        chain(512, {64: "relu", 192: "tanh", 320: "exp", 448: "log"}),
+        lambda c: needs_path("relu", "tanh")(c) and needs_path("tanh", "exp")(c) and needs_path("exp", "log")(c),
+    )
+    assert targets(best) == ["relu", "tanh", "exp", "log"]
+    assert oracle.judged <= 120
+
+
+def test_eight_parallel_chains():
+    best, oracle = reduced(parallel(8, 32, {(2, 10): "relu", (5, 20): "tanh"}), needs("relu", "tanh"))
+    assert sorted(targets(best)) == ["relu", "tanh"]
+    assert oracle.judged <= 60
+
+
+def test_ten_thousand_operators():
+    best, oracle = reduced(chain(10_000, {2_500: "relu", 7_500: "tanh"}), needs_path("relu", "tanh"))
+    assert targets(best) == ["relu", "tanh"]
+    assert oracle.judged <= 200
+
+
+def test_the_operator_that_the_error_names_is_tried_first():
+    best, oracle = reduced(chain(512, {300: "cummin"}), needs("cummin"), named="aten.cummin.default")
+    assert targets(best) == ["cummin"]
+    assert oracle.judged_to_smallest == 1
+
+
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_speculation_finds_the_same(width):
+    best, _ = reduced(chain(200, {50: "relu", 150: "tanh"}), needs_path("relu", "tanh"), width=width)
+    assert targets(best) == ["relu", "tanh"]
+
+
+def test_nothing_is_judged_twice():
+    seen = []
+    fails = needs_path("relu", "tanh")
+
+    def judge(case):
+        seen.append((tuple(targets(case)), case.inputs, case.surroundings, repr(case.graph.nodes)))
+        return fails(case)
+
+    reduced(chain(100, {25: "relu", 75: "tanh"}), judge)
+    assert len(seen) == len(set(map(repr, seen)))
+
+
+def test_nothing_smaller_is_claimed_when_all_is_needed():
+    best, _ = reduced(chain(6, {i: n for i, n in enumerate(["a", "b", "c", "d", "e", "f"])}), lambda c: len(targets(c)) == 6)
+    assert len(targets(best)) == 6
