@@ -30,6 +30,7 @@ from torchsleuth.judge.trial import deadline_for
 from torchsleuth.judge.verify import Verification, verify
 from torchsleuth.locate import named
 from torchsleuth.locate.ladder import Component, Ladder, climb
+from torchsleuth.reduce.reducer import counted
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.session import Process
 from torchsleuth.write import issue, repro_text
@@ -163,7 +164,7 @@ class Investigation:
         deadline = hang_limit(case) if found.failure.kind is Kind.HANG else self.means.deadline
         bench = self._bench(case, deadline)
         before = bench.judge.judged
-        self._say(f"judging {finding.id}: {operators(case.graph)} operators, does it fail alone?")
+        self._say(f"judging {finding.id}: {counted(case)}, does it fail alone?")
         best, told = self._find_form(bench, case, inner, home, found.failure)
         finding = replace(finding, judged=bench.judge.judged - before)
         if best is None:
@@ -207,7 +208,7 @@ class Investigation:
             files.write_text(finding.repro.path, kept)
             return finding
         folder.save(smaller.case, home / "smallest")
-        return replace(finding, repro=repro)
+        return replace(finding, repro=repro, culprit=_culprit_left(finding.culprit, smaller.case))
 
     def _find_form(
         self, bench: Bench, case: Case, inner: Case | None, home: Path, failure: Failure
@@ -334,6 +335,14 @@ def _said_alone(tried: Tried, failure: Failure) -> Failure:
     if failure.kind in (Kind.CRASH, Kind.OUT_OF_MEMORY) and alone is not None:
         return replace(failure, fingerprint=alone.fingerprint)
     return failure
+
+
+def _culprit_left(known: Culprit, case: Case) -> Culprit:
+    """What the error named; else the only operator that is left, and its line."""
+    calls = [n for n in case.graph.nodes if n.is_call]
+    if len(calls) != 1:
+        return known
+    return Culprit(known.op or calls[0].target, known.compiler_pass, known.source or calls[0].source)
 
 
 def _reason(tried: Tried) -> str:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchsleuth.case.failure import Failure, Kind
-from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case, Tensor
 from torchsleuth.case.program import CannotRender, Form, render
 from torchsleuth.judge.bench import Bench, Tried
@@ -18,7 +17,7 @@ from torchsleuth.judge.environment import with_torchsleuth
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.reduce.facts import Facts, from_graph
 from torchsleuth.reduce.oracle import Oracle
-from torchsleuth.reduce.reducer import Reducer
+from torchsleuth.reduce.reducer import Reducer, counted
 
 Say = Callable[[str], None]
 _PROBE_SECONDS = 120.0
@@ -70,7 +69,7 @@ def reduce_case(case: Case, failure: Failure, form: Form, data: bool, named: str
             return None
 
     def smaller(candidate: Case, judged: int) -> None:
-        means.say(f"{operators(candidate.graph)} operators after {judged} judgements")
+        means.say(f"down to {counted(candidate)} after {judged} judgement{'s' * (judged != 1)}")
 
     oracle = Oracle(judge, key, case, time.monotonic() + means.budget, means.stopped, smaller)
     start = key(case)

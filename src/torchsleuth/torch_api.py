@@ -277,7 +277,8 @@ def backend_parts(backend: Any) -> tuple[str, Any, dict[str, Any], str | None]:
 _TORCH_NAMESPACES = {
     "aten", "prims", "prim", "higher_order", "inductor", "inductor_prims", "mkldnn", "mkl", "onednn", "quantized",
     "quantized_decomposed", "c10d", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "_quantized", "sparse",
-    "rngprims", "debugprims", "symm_mem", "profiler", "streams", "_inductor_test", "xnnpack", "fsdp", "mtia", "bn", "aoti",
+    "rngprims", "debugprims", "symm_mem", "profiler", "streams", "_inductor_test",
+    "xnnpack", "fsdp", "mtia", "bn", "aoti",
     "torch_attn", "flex_lib", "mkldnn_prepacked", "static_runtime", "cuda", "export", "image",
 }  # fmt: skip
 

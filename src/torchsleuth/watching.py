@@ -1,4 +1,4 @@
-"""`with torchsleuth.watching():` for notebooks, servers and tests, where there is no command to put a word in front of."""
+"""`with torchsleuth.watching():` for notebooks, servers and tests: no command there to put a word in front of."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
@@ -32,6 +33,7 @@ from torchsleuth.case.model import (
 )
 from torchsleuth.errors import DamagedCase, NewerSchema, OutputUnwritable, SleuthError
 
+ROUNDS = 1000
 FILES = [folder.META, folder.GRAPH, folder.TENSORS]
 
 
@@ -77,7 +79,8 @@ def rich_case(home: Path) -> Case:
     )
     surroundings = Surroundings(
         Backend("mine", False, {"a": 1}, None, Code("backend", "mine", "def mine(gm, x): return gm", ("math",))),
-        True, False, True, (Autocast("cpu", "torch.bfloat16"),), (("torch._inductor.config", "triton.cudagraphs", True),),
+        True, False, True, (Autocast("cpu", "torch.bfloat16"),),
+        (("torch._inductor.config", "triton.cudagraphs", True),),
         {"TORCH_LOGS": "+dynamo"}, {"default_dtype": "torch.float64", "threads": 1, "matmul_precision": "high"},
         (Code("operator a::b", "b", "", ("mymodels",), False, "it needs a file"),), ("a hook",), True,
     )  # fmt: skip
@@ -88,9 +91,10 @@ def rich_case(home: Path) -> Case:
         Scalar(3, "s77", "L['n']"),
         Opaque("torch.Generator", "L['g']"),
     )
+    output = {"original_output_strides": [["s77", 1], None]}
     case = Case(
-        Level.DYNAMO, graph, inputs, (constant,), storages, surroundings, Phase.RUN_BACKWARD, failure, {"torch": "2.13"},
-        "3/0", {"kwargs": {"is_inference": True}, "output": {"original_output_strides": [["s77", 1], None]}, "symbols": {}},
+        Level.DYNAMO, graph, inputs, (constant,), storages, surroundings, Phase.RUN_BACKWARD, failure,
+        {"torch": "2.13"}, "3/0", {"kwargs": {"is_inference": True}, "output": output, "symbols": {}},
     )  # fmt: skip
     folder.save(case, home)
     return case
@@ -99,8 +103,9 @@ def rich_case(home: Path) -> Case:
 def test_a_case_comes_back(tmp_path: Path) -> None:
     case = rich_case(tmp_path)
     loaded = folder.load(tmp_path)
-    assert exactly(loaded) == exactly(case)
-    assert exactly(folder.load(tmp_path, ours=True)) == exactly(case)
+    assert loaded == case
+    assert exactly(loaded.graph) == exactly(case.graph)
+    assert folder.load(tmp_path, ours=True) == case
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(FILES)
     [*_, constant] = tensors.load(tmp_path, [*loaded.inputs[:3], *loaded.constants], loaded.storages)  # type: ignore[list-item]
     assert constant.dtype is torch.float32
@@ -179,7 +184,8 @@ def test_a_truncated_tensor_file_is_refused(tmp_path: Path, share: float) -> Non
 
 @pytest.mark.parametrize(
     "header",
-    [b"[]", b"{}", b"1", b'"x"', b"null", b"\xff\xff", b'{"storage_0": 1}', b'{"storage_0": {"data_offsets": [0]}}', b"{" * 5000],
+    [b"[]", b"{}", b"1", b'"x"', b"null", b"\xff\xff", b'{"storage_0": 1}', b'{"storage_0": {"data_offsets": [0]}}',
+     b'{"storage_0": {"data_offsets": ["a", "b"]}}', b"{" * 5000],
 )  # fmt: skip
 def test_a_header_that_lies_is_refused(tmp_path: Path, header: bytes) -> None:
     rich_case(tmp_path)
@@ -208,16 +214,17 @@ def test_any_field_with_anything_in_it(key: str, value: Any) -> None:
 
 
 def never_another_error(data: Any, text: str) -> None:
-    try:
+    with contextlib.suppress(SleuthError):
         assert isinstance(folder.from_json(data, text), Case)
-    except SleuthError as error:
-        assert str(error)
 
 
 # --- the fuzz: a thousand damaged folders -------------------------------------------------------------------------
 
-ODD: list[Any] = [None, True, False, 0, -1, 1, 2**63, 10**30, 1.5, float("nan"), float("inf"), "", "x", "os.system", "self",
-    "__import__('os').system('x')", "\x00", "\ud800", "torch.load", [], [[]], {}, {"a": 1}, [None], "9" * 5000, [1] * 50]  # fmt: skip
+ODD: list[Any] = [
+    None, True, False, 0, -1, 1, 2**63, 10**30, 1.5, float("nan"), float("inf"), "", "x", "os.system", "self",
+    "__import__('os').system('x')", "\x00", "\ud800", "torch.load", [], [[]], {}, {"a": 1}, [None], "9" * 5000,
+    [1] * 50,
+]  # fmt: skip
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -255,8 +262,11 @@ def damaged_json(data: Any, random_: random.Random) -> Any:
     return data
 
 
-SNIPPETS = ["torch.load('x')", "os.system('x')", "__class__", "(", ")", "\n", "    ", "lambda: 0", "self.", "return ", "*x", "=",
-    "\x00", "getattr(x, '__class__')", "9" * 5000, "'", '"""', "# body: ", "def forward(self):", ".", ",", "import os", "\t"]  # fmt: skip
+SNIPPETS = [
+    "torch.load('x')", "os.system('x')", "__class__", "(", ")", "\n", "    ", "lambda: 0", "self.", "return ", "*x",
+    "=", "\x00", "getattr(x, '__class__')", "9" * 5000, "'", '"""', "# body: ", "def forward(self):", ".", ",",
+    "import os", "\t",
+]  # fmt: skip
 
 
 def scrambled(text: str, random_: random.Random) -> str:
@@ -302,7 +312,7 @@ def test_a_thousand_damaged_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     home = tmp_path / "damaged"
     random_ = random.Random(20260101)
     refused = 0
-    for round_ in range(1000):
+    for round_ in range(ROUNDS):
         shutil.rmtree(home, ignore_errors=True)
         shutil.copytree(original, home)
         how = round_ % 4
@@ -318,21 +328,17 @@ def test_a_thousand_damaged_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             (home / folder.GRAPH).write_text(scrambled(text, random_), encoding="utf-8", errors="surrogatepass")
         try:
             loaded = folder.load(home)
-        except SleuthError as error:
+        except SleuthError:
             refused += 1
-            assert str(error)
             continue
         assert isinstance(loaded, Case)
         wanted = [t for t in (*loaded.inputs, *loaded.constants) if isinstance(t, type(case.constants[0]))]
         sane = all(s.nbytes < 10**6 for s in loaded.storages) and all(
             max((0, *t.shape, *t.stride)) < 10**3 for t in wanted
         )
-        if sane:
-            try:
-                tensors.load(home, wanted, loaded.storages)
-            except (SleuthError, RuntimeError, AttributeError) as error:
-                assert isinstance(error, SleuthError) or "torch" in str(error) or "storage" in str(error), error
-    assert 500 < refused < 1000
+        with contextlib.suppress(SleuthError):
+            tensors.load(home, wanted if sane else [], loaded.storages)
+    assert ROUNDS / 2 < refused < ROUNDS
 
 
 def test_storages_that_are_too_few(tmp_path: Path) -> None:

@@ -82,5 +82,5 @@ def test_nothing_is_judged_twice():
 
 
 def test_nothing_smaller_is_claimed_when_all_is_needed():
-    best, _ = reduced(chain(6, {i: n for i, n in enumerate(["a", "b", "c", "d", "e", "f"])}), lambda c: len(targets(c)) == 6)
+    best, _ = reduced(chain(6, dict(enumerate("abcdef"))), lambda c: len(targets(c)) == 6)
     assert len(targets(best)) == 6

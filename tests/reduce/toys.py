@@ -66,7 +66,9 @@ def check_legal(case: Case) -> None:
     assert case.graph.output.args[0], "no output is left"
 
 
-def reduced(case: Case, fails: Callable[[Case], bool], *, width: int = 1, named: str | None = None) -> tuple[Case, Oracle]:
+def reduced(
+    case: Case, fails: Callable[[Case], bool], *, width: int = 1, named: str | None = None
+) -> tuple[Case, Oracle]:
     """The reducer's answer with a toy judge, and the Oracle that counted."""
 
     def judge(cases: Sequence[Case]) -> list[bool]:

@@ -108,7 +108,8 @@ def of_exception(error: BaseException, phase: Phase, *, dynamo: bool = False) ->
 def _summary(error: BaseException) -> str:
     lines = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines() if line.strip()]
     compiler = next((line for line in lines if "error: " in line), "") if "C++ compile error" in lines[0] else ""
-    return " ".join([lines[0], compiler]).strip()[:300]
+    said = f": {compiler.partition('error: ')[2]}" if compiler else ""
+    return (lines[0] + said)[:300]
 
 
 def _trace_text(error: BaseException) -> str:

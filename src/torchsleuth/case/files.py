@@ -50,5 +50,6 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def unwritable(path: Path, error: OSError) -> OutputUnwritable:
     return OutputUnwritable(
-        f"Cannot write {path}: {error.strerror or error}. Free some space there, or choose another folder with --out DIR."
+        f"Cannot write {path}: {error.strerror or error}. "
+        "Free some space there, or choose another folder with --out DIR."
     )

@@ -106,8 +106,8 @@ def _plain_tensor(tensor: torch.Tensor, number: int, look: bool) -> Tensor:
     ]
     low, high = _range(tensor) if look else (None, None)
     return Tensor(
-        str(tensor.dtype), tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset()), str(tensor.device),
-        number, tensor.requires_grad, tensor.is_leaf, role_of(tensor), tuple(flags), low, high,
+        str(tensor.dtype), tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset()),
+        str(tensor.device), number, tensor.requires_grad, tensor.is_leaf, role_of(tensor), tuple(flags), low, high,
     )  # fmt: skip
 
 
@@ -202,7 +202,12 @@ def load(folder: Path, tensors: Sequence[Tensor], storages: Sequence[Storage]) -
         if "zero" not in tensor.flags:
             needed[tensor.storage] = max(needed.get(tensor.storage, 0), reach(tensor))
     memory: dict[tuple[int, str], torch.UntypedStorage] = {}
-    return [_load_one(t, _memory(t, storages, raw, needed, memory)) for t in tensors]
+    try:
+        return [_load_one(t, _memory(t, storages, raw, needed, memory)) for t in tensors]
+    except (RuntimeError, AssertionError, AttributeError, ImportError) as error:  # no such device or dtype
+        raise DamagedCase(
+            f"The tensors of {folder} cannot be made here: {error}. Use a machine like the first."
+        ) from None
 
 
 def _memory(

@@ -55,8 +55,8 @@ def command(
 ) -> int:
     """Watch a program; find what failed, where, and write a repro.py that needs only torch.
 
-    COMMAND is any command line that ends up importing torch: `python x.py`, `pytest tests/`, `torchrun ...`; a bare x.py
-    means this Python.  Options of torchsleuth come before it.
+    COMMAND is any command line that ends up importing torch: `python x.py`, `pytest tests/`, `torchrun ...`; a bare
+    x.py means this Python.  Options of torchsleuth come before it.
 
     Exit status: 0 no failure, 1 a failure found and reproduced, 2 bad usage or nothing watched, 3 found but not
     reproduced alone, 4 the program failed for another reason.

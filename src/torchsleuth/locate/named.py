@@ -9,7 +9,7 @@ from torchsleuth.case.failure import Failure
 from torchsleuth.case.ir import Graph, Node, Source
 from torchsleuth.case.model import Case
 
-_TARGET = re.compile(r"(?:^|\s)target: ([\w:.]+)|call_function\[target=(?:torch\.ops\.)?([\w.]+)\]", re.M)
+_TARGET = re.compile(r"^\s*target: ([\w:.]+)|call_function\[target=(?:torch\.ops\.)?([\w.]+)\]", re.M)
 _ORIGINAL = re.compile(r'Original traceback:\s*((?:\s*File "[^"]+", line \d+.*\n?(?:.*\n)?)+)')
 _FILE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case
@@ -108,7 +107,9 @@ class Reducer:
                 return
 
     def _run_pass(self, step: Pass) -> None:
-        self._say(f"simplifying {operators(self._oracle.best.graph)} operators: {step.name}")
+        if next(step.propose(self._oracle.best), None) is None:
+            return
+        self._say(f"simplifying {counted(self._oracle.best)}: {step.does}")
         while self._improve(step):
             pass
 
@@ -124,6 +125,6 @@ class Reducer:
         return False
 
 
-def made_inputs(case: Case) -> Case:
-    """The Case with no memory kept: every input is made."""
-    return replace(case, storages=tuple(replace(s, kept=False) for s in case.storages))
+def counted(case: Case) -> str:
+    count = operators(case.graph)
+    return f"{count} operator{'s' * (count != 1)}"

@@ -1,6 +1,7 @@
 """Where watching begins in a process: a hello, and hooks on modules as they are imported.
 
-Standard library alone until torch's compiler is imported: `import torch` must not pay for a program that never compiles.
+Standard library alone until torch's compiler is imported: `import torch` must not pay for a program that never
+compiles.
 """
 
 from __future__ import annotations

@@ -21,13 +21,14 @@ _CARRIED = ("TORCH", "PYTORCH_", "OMP_", "MKL_", "KMP_", "GOMP_", "CXX", "CPP_",
 _NOT_CARRIED = (
     "TORCHSLEUTH_", "TORCHDYNAMO_REPRO_", "TORCHDYNAMO_VERBOSE", "TORCH_LOGS", "TORCH_TRACE", "TORCH_COMPILE_DEBUG",
     "TORCH_DEVICE_BACKEND_AUTOLOAD", "TORCH_HOME", "TORCH_HUB", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR",
-    "TRITON_HOME", "TRITON_DUMP", "TORCHELASTIC_", "TORCH_NCCL_", "TORCH_COMPILE_DISABLE", "TORCH_COMPILE_OVERRIDE_BACKENDS",
+    "TRITON_HOME", "TRITON_DUMP", "TORCHELASTIC_", "TORCH_NCCL_", "TORCH_COMPILE_DISABLE",
+    "TORCH_COMPILE_OVERRIDE_BACKENDS",
     "TORCH_CPP_LOG_LEVEL", "TORCH_DISTRIBUTED_DEBUG", "TORCHINDUCTOR_COMPILE_THREADS", "TORCH_EXTENSIONS_DIR",
 )  # fmt: skip
 # Entries that say how the compiler reports or stores, not what it makes; suppress_errors would hide the failure.
 _REPORTING = {
-    "torch._dynamo.config": {"verbose", "suppress_errors", "repro_after", "repro_level", "log_file_name", "debug_dir_root",
-                             "replay_record_enabled", "report_guard_failures", "log_compilation_metrics", "disable"},
+    "torch._dynamo.config": {"verbose", "suppress_errors", "repro_after", "repro_level", "log_file_name",
+                             "debug_dir_root", "replay_record_enabled", "report_guard_failures", "log_compilation_metrics", "disable"},
     "torch._inductor.config": {"compile_threads", "debug", "save_args", "worker_start_method", "verbose_progress"},
     "torch._functorch.config": {"debug_partitioner", "graphsafe_rng_functionalization_debug"},
     "torch.fx.experimental._config": set(),

@@ -23,8 +23,8 @@ def write(finding: Finding) -> str:
         parts += [f"No script reproduces it alone: {finding.why_not}", ""]
     else:
         state = (
-            f"Verified: it failed in the same way in {finding.repro.failed_runs} of {finding.repro.runs} fresh processes, "
-            "and passes with `TORCH_COMPILE_DISABLE=1`."
+            f"Verified: it failed in the same way in {finding.repro.failed_runs} of {finding.repro.runs} fresh "
+            "processes, and passes with `TORCH_COMPILE_DISABLE=1`."
             if finding.repro.verified
             else f"Not verified: {finding.repro.reason}"
         )

@@ -17,8 +17,8 @@ _PHASES = {
     "run-backward": "when the compiled backward runs",
 }
 _FORMS = {
-    Form.BACKEND: "The graph is handed to the backend as Dynamo captured it, because compiling it again from Python gives another graph.",
-    Form.INNER: "The graph after AOTAutograd is handed to Inductor, because the failure does not show in any other form.",
+    Form.BACKEND: "The graph is handed to the backend as Dynamo captured it: compiled again from Python it is another.",
+    Form.INNER: "The graph after AOTAutograd is handed to Inductor: the failure shows in no other form.",
 }
 
 

@@ -157,11 +157,10 @@ def _main(
     for path, index in graph.tensors.items():
         value = script.tensor(script.case.constants[index], _flat(path), setup)
         setup.append(f"self.{_flat(path)} = {value}")
-    if script.data or any("rand" in line for line in setup):
-        setup = [
-            *(['data = torch.load("repro_data.pt", weights_only=True)'] if script.data else ["torch.manual_seed(0)"]),
-            *setup,
-        ]
+    if script.data:
+        setup = ['data = torch.load("repro_data.pt", weights_only=True)', *setup]
+    elif any("rand" in line for line in setup) and not script.case.phase.compiling:
+        setup = ["torch.manual_seed(0)", *setup]
     return [
         "class Model(torch.nn.Module):",
         "    def __init__(self):",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from torchsleuth.case.ir import Op
 from torchsleuth.case.model import Backend, Case, Tensor
 from torchsleuth.case.program import frame, values
 from torchsleuth.case.program.names import Names
@@ -72,7 +73,7 @@ class Script:
     def __init__(self, case: Case, data: bool) -> None:
         self.case = case
         self.use_data = data
-        self.names = Names(n.name for g in case.graph.all_graphs() for n in g.nodes)
+        self.names = Names(n.name for g in case.graph.all_graphs() for n in g.nodes if n.op is not Op.PLACEHOLDER)
         self.imports: set[str] = set()
         self.definitions: list[str] = []
         self.inputs: list[str] = []
@@ -120,7 +121,7 @@ class Script:
         for code in codes:
             lines += [code.source.strip() if code.stands_alone else _import_line(code.imports), ""]
         lines += self.definitions
-        seeded = any("rand" in line for line in (*self.inputs, *self.definitions))
+        seeded = any("rand" in line for line in self.inputs) and not self.case.phase.compiling
         if self.data:
             lines += [f'data = torch.load("{DATA_FILE}", weights_only=True)']
         if seeded:

@@ -1,0 +1,133 @@
+"""The ladder, asked of toy judges: which component the first failing rung names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, of_hang, of_signal
+from torchsleuth.case.ir import Graph
+from torchsleuth.case.model import Backend, Case, Code, Level, Surroundings
+from torchsleuth.judge.outcome import Outcome, Verdict
+from torchsleuth.locate.ladder import PARTITIONER_ONLY, Component, Ladder, climb
+
+SEEN = Failure(Kind.COMPILE_ERROR, Phase.COMPILE_FORWARD, Fingerprint("RuntimeError", "no such kernel"))
+OTHER = Failure(Kind.COMPILE_ERROR, Phase.COMPILE_FORWARD, Fingerprint("KeyError", "something else"))
+PASSES = Outcome(Verdict.PASSED)
+FAILS = Outcome(Verdict.FAILED, SEEN)
+MINE = Backend("mine", False, code=Code("backend", "mine", "def mine(gm, inputs): ..."))
+
+
+class ToyJudge:
+    """Answers by the name of the backend, PASSED where nothing is said, and remembers what it was asked."""
+
+    def __init__(self, answers: Mapping[str, Outcome]) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+
+    def __call__(self, backends: Sequence[Backend]) -> list[Outcome]:
+        self.asked += [b.name for b in backends]
+        return [self.answers.get(b.name, PASSES) for b in backends]
+
+
+def climbed(
+    answers: Mapping[str, Outcome] | None = None, backend: Backend | None = None, failure: Failure = SEEN
+) -> tuple[Ladder, ToyJudge]:
+    case = Case(Level.DYNAMO, Graph(()), (), surroundings=Surroundings(backend=backend or Backend()))
+    judge = ToyJudge(answers or {})
+    return climb(case, failure, judge), judge
+
+
+@pytest.mark.parametrize(
+    ("failing", "component"),
+    [
+        (("eager", "aot_eager", "aot_eager_decomp_partition"), Component.DYNAMO),
+        (("aot_eager", "aot_eager_decomp_partition"), Component.AOT),
+        (("aot_eager_decomp_partition",), Component.DECOMPOSITION),
+        (("aot_eager_decomp_partition", "aot_eager_partition"), Component.PARTITIONER),
+        ((), Component.INDUCTOR),
+    ],
+)
+def test_the_first_failing_rung_names_the_component(failing: Sequence[str], component: Component) -> None:
+    ladder, _ = climbed(dict.fromkeys(failing, FAILS))
+    assert ladder.component is component
+    assert [(r.backend, r.fails) for r in ladder.rungs] == [
+        (name, name in failing) for name in ("eager", "aot_eager", "aot_eager_decomp_partition")
+    ] + [("inductor", True)]
+
+
+def test_the_programs_own_backend_is_not_judged_again() -> None:
+    ladder, judge = climbed()
+    assert judge.asked == ["eager", "aot_eager", "aot_eager_decomp_partition"]
+    assert ladder.rungs[-1].said == "RuntimeError: no such kernel"
+
+
+def test_the_partitioner_is_asked_for_only_where_it_may_be_to_blame() -> None:
+    assert "aot_eager_partition" not in climbed({"aot_eager": FAILS})[1].asked
+    assert climbed({"aot_eager_decomp_partition": FAILS})[1].asked[-1] == "aot_eager_partition"
+
+
+def test_the_partitioners_backend_is_torch_alone() -> None:
+    code = PARTITIONER_ONLY.code
+    assert code is not None
+    assert code.stands_alone
+    compile(code.source, "backend", "exec")
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        Outcome(Verdict.HARNESS_ERROR, reason="cancelled"),
+        Outcome(Verdict.INVALID, reason="eager itself fails"),
+        Outcome(Verdict.FAILED, None),
+    ],
+)
+def test_a_rung_that_could_not_be_judged_blames_nobody(unknown: Outcome) -> None:
+    ladder, _ = climbed({"eager": unknown, "aot_eager": FAILS})
+    assert ladder.component is Component.AOT
+    assert ladder.rungs[0].fails is None
+    assert ladder.rungs[0].said.startswith(unknown.verdict.value)
+
+
+def test_a_custom_backend_that_fails_in_its_own_way_is_to_blame() -> None:
+    """Another failure below is not the program's: it says nothing about a backend that need not stand on that rung."""
+    ladder, _ = climbed({"aot_eager": Outcome(Verdict.FAILED, OTHER)}, MINE)
+    assert ladder.component is Component.BACKEND
+    assert [(r.backend, r.fails) for r in ladder.rungs][1:] == [
+        ("aot_eager", False), ("aot_eager_decomp_partition", False), ("mine", True),
+    ]  # fmt: skip
+    assert ladder.rungs[1].said == OTHER.fingerprint.line
+
+
+def test_a_custom_backend_is_innocent_where_a_rung_fails_alike() -> None:
+    assert climbed({"eager": FAILS, "aot_eager": FAILS}, MINE)[0].component is Component.DYNAMO
+
+
+@pytest.mark.parametrize(
+    ("name", "below", "component"),
+    [
+        ("eager", [], Component.DYNAMO),
+        ("aot_eager", ["eager"], Component.AOT),
+        ("aot_eager_decomp_partition", ["eager", "aot_eager", "aot_eager_partition"], Component.DECOMPOSITION),
+        ("cudagraphs", ["eager", "aot_eager", "aot_eager_decomp_partition"], Component.BACKEND),
+    ],
+)
+def test_a_program_on_a_lower_rung_climbs_only_up_to_it(name: str, below: list[str], component: Component) -> None:
+    ladder, judge = climbed(backend=Backend(name))
+    assert judge.asked == below
+    assert ladder.component is component
+    assert ladder.rungs[-1].backend == name
+
+
+def test_a_function_named_like_a_rung_is_not_that_rung() -> None:
+    ladder, judge = climbed(backend=Backend("eager", False, code=MINE.code))
+    assert len(judge.asked) == 3
+    assert ladder.component is Component.BACKEND
+
+
+@pytest.mark.parametrize("kind", [of_signal(11, Phase.RUN_FORWARD), of_hang(Phase.RUN_FORWARD)])
+def test_deaths_and_hangs_are_alike_by_their_kind(kind: Failure) -> None:
+    abort = Outcome(Verdict.FAILED, of_signal(6, Phase.RUN_FORWARD))
+    expected = Component.AOT if kind.kind is Kind.CRASH else Component.BACKEND
+    assert climbed({"aot_eager": abort}, MINE, kind)[0].component is expected

@@ -1,0 +1,67 @@
+"""issue.md: what a maintainer asks for, in that order."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from findings_by_hand import FAILURE, SCRIPT, a_finding, a_repro
+
+from torchsleuth.locate.ladder import Component
+from torchsleuth.write import issue
+
+
+def headings(text: str) -> list[str]:
+    return re.findall(r"^#+ .*$", text, re.M)
+
+
+def test_the_sections_of_a_verified_failure(tmp_path: Path) -> None:
+    text = issue.write(a_finding(tmp_path, repro=a_repro(tmp_path)))
+    assert headings(text) == [
+        "# RuntimeError: no kernel for 3", "## Repro", "## Ablation", "## Error", "## Versions",
+    ]  # fmt: skip
+    assert "- kind: compile-error, compile-forward\n- component: inductor\n- operator: `aten.relu.default`\n" in text
+    assert "- source: `model.py:31`: `return torch.relu(x)`\n- label: module: inductor\n" in text
+    assert "Verified: it failed in the same way in 3 of 3 fresh processes" in text
+    assert f"```python\n{SCRIPT.rstrip()}\n```" in text
+    assert "- torch: 2.13.0+cpu\n- python: 3.11.7\n" in text
+
+
+def test_the_ablation_is_a_table_whatever_was_said(tmp_path: Path) -> None:
+    text = issue.write(a_finding(tmp_path, repro=a_repro(tmp_path)))
+    assert "| eager | no | passed |\n| aot_eager | not judged | harness-error: cancelled |\n" in text
+    assert "| inductor | yes | RuntimeError: a \\| b more |\n" in text
+
+
+def test_what_was_not_verified_is_not_claimed(tmp_path: Path) -> None:
+    text = issue.write(a_finding(tmp_path, repro=a_repro(tmp_path, verified=False)))
+    assert "Not verified: it ran to its end without failing" in text
+    assert "Verified:" not in text
+
+
+def test_without_a_repro_it_says_why(tmp_path: Path) -> None:
+    text = issue.write(a_finding(tmp_path, why_not="it does not fail alone"))
+    assert "No script reproduces it alone: it does not fail alone" in text
+    assert "```python" not in text
+
+
+@pytest.mark.parametrize("component", list(Component))
+def test_every_component_can_be_written(component: Component, tmp_path: Path) -> None:
+    text = issue.write(replace(a_finding(tmp_path), component=component))
+    assert f"- component: {component.value}" in text
+    assert ("- label:" in text) == (component not in (Component.BACKEND, Component.UNKNOWN))
+
+
+def test_what_was_swallowed_or_not_kept_is_said(tmp_path: Path) -> None:
+    text = issue.write(replace(a_finding(tmp_path), swallowed=True, unknown=("torch._inductor.config.x = Foo",)))
+    assert "`suppress_errors` is set" in text
+    assert "- not kept: torch._inductor.config.x = Foo" in text
+
+
+def test_a_long_error_is_cut_at_its_beginning(tmp_path: Path) -> None:
+    long = replace(FAILURE, text="x" * 50_000 + "\nRuntimeError: the end")
+    text = issue.write(replace(a_finding(tmp_path), failure=long))
+    assert "RuntimeError: the end" in text
+    assert len(text) < 10_000

@@ -1,0 +1,100 @@
+"""The terminal: the summary of every verdict, and a last line to act on."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from findings_by_hand import FAILURE, a_finding, a_repro, a_result
+
+from torchsleuth.write import account, terminal
+from torchsleuth.write.result import Result, RunVerdict
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out"
+
+
+def summary(result: Result, out: Path) -> list[str]:
+    return list(terminal.lines(account.of_result(result, out), out))
+
+
+def test_a_verified_failure(out: Path) -> None:
+    (out / "repro.py").touch()
+    assert summary(a_result(a_finding(out, repro=a_repro(out))), out) == [
+        "torchsleuth: 1 failure found (12 graphs in 1 process watched)",
+        "",
+        "  compile-error in inductor (compile-forward)",
+        "  RuntimeError: no kernel for 3",
+        "  operator  aten.relu.default",
+        "  source    model.py:31: return torch.relu(x)",
+        "  passes    eager",
+        "  ?         aot_eager",
+        "  fails     inductor",
+        "  repro     1 operator, 3 lines, form torch.compile; fails alike in 3 of 3 fresh processes",
+        "out/repro.py",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code", "first"),
+    [
+        (RunVerdict.OK, 0, "no failure (12 graphs in 1 process watched)"),
+        (RunVerdict.PROGRAM_ERROR, 3, "the program failed, and torch.compile is not why (exit code 3)"),
+        (RunVerdict.NOT_WATCHED, 0, "nothing was watched"),
+    ],
+)
+def test_runs_without_failures(out: Path, verdict: RunVerdict, code: int, first: str) -> None:
+    lines = summary(a_result(verdict=verdict, exit_code=code, notes=("a note",)), out)
+    assert lines == [f"torchsleuth: {first}", "  note: a note", "out/result.json"]
+
+
+def test_a_failure_that_was_not_reproduced_says_why_once(out: Path) -> None:
+    found = a_finding(out, why_not="it does not fail alone")
+    lines = summary(a_result(found, verdict=RunVerdict.NOT_REPRODUCED, notes=("f1: it does not fail alone",)), out)
+    assert lines[0] == "torchsleuth: 1 failure found, not reproduced alone (12 graphs in 1 process watched)"
+    assert [line for line in lines if "does not fail alone" in line] == ["  no repro  it does not fail alone"]
+    assert lines[-1] == "out/issue.md"
+
+
+def test_the_first_verified_repro_is_the_one_to_act_on(out: Path) -> None:
+    (out / "cases" / "f2").mkdir(parents=True)
+    (out / "cases" / "f2" / "repro.py").touch()
+    first = a_finding(out, why_not="no")
+    second = a_finding(out, "f2", repro=a_repro(out, name="cases/f2/repro.py"))
+    lines = summary(a_result(first, second), out)
+    assert lines[0].startswith("torchsleuth: 2 failures found")
+    assert lines[-1] == "out/cases/f2/repro.py"
+
+
+def test_a_repro_that_is_gone_is_not_pointed_to(out: Path) -> None:
+    assert summary(a_result(a_finding(out, repro=a_repro(out))), out)[-1] == "out/result.json"
+
+
+def test_a_folder_elsewhere_is_named_in_full(tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    assert summary(a_result(verdict=RunVerdict.OK), elsewhere)[-1] == str(elsewhere / "result.json")
+
+
+def test_no_control_sequence_reaches_the_terminal(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evil = replace(FAILURE, summary="\x1b[2J\x1b]0;title\x07 boo")
+    terminal.summary(a_result(replace(a_finding(out), failure=evil)), out)
+    assert "?[2J?]0;title? boo" in capsys.readouterr().out
+
+
+def test_progress_without_a_terminal_is_plain_lines_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not sys.stderr.isatty()
+    with terminal.progress() as say:
+        say("judging [f1]")
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("torchsleuth [  0.0s] judging [f1]")
