@@ -17,8 +17,8 @@ from dataclasses import replace
 from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
+from torchsleuth import torch_api as compiler
 from torchsleuth.case.failure import Failure, Kind, Phase, of_exception
-from torchsleuth.judge import compiler
 from torchsleuth.judge.order import Order, Stage
 from torchsleuth.judge.outcome import of_exit
 

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from torchsleuth.judge import compiler
+from torchsleuth import torch_api as compiler
 
 # Only modules whose import registers nothing.  Inductor and Dynamo import device overrides, backends and pattern files
 # themselves at first use; with 30 of those imported here first, what was generated for CUDA (torch 2.11, H200) was not

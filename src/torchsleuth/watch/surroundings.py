@@ -28,7 +28,8 @@ _NOT_CARRIED = (
 # Entries that say how the compiler reports or stores, not what it makes; suppress_errors would hide the failure.
 _REPORTING = {
     "torch._dynamo.config": {"verbose", "suppress_errors", "repro_after", "repro_level", "log_file_name",
-                             "debug_dir_root", "replay_record_enabled", "report_guard_failures", "log_compilation_metrics", "disable"},
+                             "debug_dir_root", "replay_record_enabled", "report_guard_failures",
+                             "log_compilation_metrics", "disable"},
     "torch._inductor.config": {"compile_threads", "debug", "save_args", "worker_start_method", "verbose_progress"},
     "torch._functorch.config": {"debug_partitioner", "graphsafe_rng_functionalization_debug"},
     "torch.fx.experimental._config": set(),
