@@ -46,8 +46,8 @@ names = {"forward": [], "backward": []}
 def note(where):
     def change(graph):
         # A fault needs a tensor to stand behind.
-        names[where] += [bare_name(n) for n in graph.graph.nodes
-                         if n.op == "call_function" and isinstance(n.meta.get("val"), torch.Tensor)]
+        calls = [n for n in graph.graph.nodes if n.op == "call_function"]
+        names[where].append([(bare_name(n), isinstance(n.meta.get("val"), torch.Tensor)) for n in calls])
         return graph
     return change
 model, inputs = ZOO[sys.argv[1]].build()
@@ -77,21 +77,26 @@ def environment(**extra: str) -> dict[str, str]:
     return {**kept, "HF_HUB_OFFLINE": "1", "PYTHONPATH": path, **extra}
 
 
-def operators(model: str) -> dict[str, list[str]]:
+Graph = list[tuple[str, bool]]  # operators in order, and whether each gives a tensor
+
+
+def operators(model: str) -> dict[str, list[Graph]]:
     done = subprocess.run(
         [sys.executable, "-c", _OPERATORS, model], env=environment(), capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise SystemExit(f"the operators of {model} could not be listed:\n{done.stderr[-2000:]}")
-    found: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, list[Graph]] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def placed(fault: Fault, names: dict[str, list[str]], seed: int) -> Fault:
-    """The fault at a random operator: each call of the graph is as likely as any other."""
-    calls = names[fault.where]
-    at = random.Random(f"{seed} {fault}").randrange(len(calls))
-    return Fault(fault.model, fault.kind, fault.where, calls[at], calls[:at].count(calls[at]))
+def placed(fault: Fault, graphs: dict[str, list[Graph]], seed: int) -> Fault:
+    """The fault at a random operator of the largest graph: each of its calls is as likely as any other."""
+    chance = random.Random(f"{seed} {fault}")
+    calls = max(graphs[fault.where], key=len)
+    at = chance.choice([i for i, (_, gives_tensor) in enumerate(calls) if gives_tensor])
+    name = calls[at][0]
+    return Fault(fault.model, fault.kind, fault.where, name, sum(other == name for other, _ in calls[:at]))
 
 
 @dataclass
@@ -179,7 +184,7 @@ def main() -> None:
     root = options.keep or Path(tempfile.mkdtemp(prefix="faulty-models-"))
     root.mkdir(parents=True, exist_ok=True)
     print(HEAD + "\n|" + "---|" * 11, flush=True)
-    names: dict[str, dict[str, list[str]]] = {}
+    names: dict[str, dict[str, list[Graph]]] = {}
     right = 0
     for number, bare in enumerate(faults, start=1):
         if bare.model not in names:

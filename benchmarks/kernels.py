@@ -2,10 +2,11 @@
 
 Each tiny model is compiled by Inductor under torchsleuth's own hooks: for inference and for training, with static and
 with dynamic shapes.  Every graph becomes a Case, goes to a folder and back, and is rendered as `torch.compile` over the
-Dynamo graph and as the ATen graph handed to Inductor (`inner`); both scripts run in a process of their own.  Compared
-are the C++ kernels that Inductor generates, as a multiset, names and comments taken out; and, for `whole`, all of the
-generated code, wrapper and calls of ready-made kernels included.  No C++ is compiled: graphs run in eager meanwhile.
-Ends with status 1 where a Case did not come back as it went or a kernel differs.
+Dynamo graph (as `backend` where that form cannot hold it) and as the ATen graph handed to Inductor (`inner`); both
+scripts run in processes of their own.  Compared are the C++ kernels that Inductor generates, as a multiset, names and
+comments taken out; and, for `whole`, all of the generated code, wrapper and calls of ready-made kernels included, but
+for the order of inputs.  No C++ is compiled: graphs run in eager meanwhile.  Ends with status 1 where a Case did not
+come back as it went or a kernel differs.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Captured:
     compiled: list[tuple[str, str]] = field(default_factory=list)  # compile id, script
     inner: list[tuple[str, bool, str]] = field(default_factory=list)  # compile id, backward, script
     trouble: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # graphs that took the form `backend`
 
 
 @dataclass
@@ -174,10 +176,12 @@ def _render(found: Captured, case: Any, phase: Any, compile_id: str) -> None:
 
     form = Form.INNER if case.level is Level.ATEN else Form.COMPILE
     source = ""
-    try:
-        source = render(replace(case, phase=phase), form).source
-    except CannotRender as error:
-        found.trouble.append(f"{form.value} {compile_id}: {error}")
+    for one in (form, Form.BACKEND) if form is Form.COMPILE else (form,):
+        try:
+            source = render(replace(case, phase=phase), one).source
+            break
+        except CannotRender as error:
+            (found.notes if one is Form.COMPILE else found.trouble).append(f"{one.value} {compile_id}: {error}")
     if form is Form.INNER:
         found.inner.append((compile_id, phase.backward, source))
     else:
@@ -271,7 +275,7 @@ def main() -> None:
     exact = sum(row.captured.exact for row in rows)
     print(f"| all | | | | | {exact}/{len(rows)} | {total} | {inner} | {sum(r.seconds for r in rows):.0f} |")
     for row in rows:
-        for line in row.captured.trouble:
+        for line in (*row.captured.notes, *row.captured.trouble):
             print(f"\n{row.name} {row.mode} {row.shapes}: {line}")
     sys.exit(0 if all(row.good for row in rows) else 1)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from torchsleuth import __version__
 from torchsleuth.case import files
 from torchsleuth.case.failure import Kind
-from torchsleuth.errors import OutputUnwritable
+from torchsleuth.errors import CommandNotFound, OutputUnwritable
 from torchsleuth.investigate import Investigation, Means, Plan, write_issue
 from torchsleuth.locate.ladder import Component
 from torchsleuth.watch import launcher
@@ -30,6 +30,7 @@ from torchsleuth.write.result import Result, RunVerdict, to_json
 
 Say = Callable[[str], None]
 _MOST_FAILURES = 5
+_DEFAULT_PARENT = "torchsleuth-out"
 _LEAST_ROOM = 2**20  # bytes; a disk without so much takes not even the result
 
 
@@ -53,7 +54,11 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
     hang_judge = _HangJudge(out, settings.jobs)
     hangs = HangWatch(session, settings.hang_after, hang_judge.confirm)
     with Interruption() as interruption:
-        ended = launcher.run(words, session, options, tick=hangs.tick)
+        try:
+            ended = launcher.run(words, session, options, tick=hangs.tick)
+        except CommandNotFound:
+            _give_up(out)
+            raise
         hang_judge.end()
         hangs.close()
         summary = summarise(session, ended.exit_code)
@@ -94,7 +99,7 @@ def make_output_folder(wanted: Path | None, words: Sequence[str]) -> Path:
     """A new folder each run; an existing one that is not empty is never written into."""
     program = next((Path(w).stem for w in words if w.endswith(".py")), Path(words[0]).name)
     plain = re.sub(r"\W+", "-", program).strip("-") or "program"
-    out = wanted or Path("torchsleuth-out") / f"{datetime.now():%Y%m%d-%H%M%S}-{plain}"
+    out = wanted or Path(_DEFAULT_PARENT) / f"{datetime.now():%Y%m%d-%H%M%S}-{plain}"
     try:
         number = 1
         chosen = out
@@ -104,14 +109,31 @@ def make_output_folder(wanted: Path | None, words: Sequence[str]) -> Path:
         if chosen.is_dir() and any(chosen.iterdir()):
             raise OutputUnwritable(f"{chosen} is not empty. Name another folder with --out, or remove this one.")
         chosen.mkdir(parents=True, exist_ok=True)
-        probe = chosen / ".torchsleuth"
-        try:
-            probe.write_bytes(b"\0" * _LEAST_ROOM)
-        finally:
-            probe.unlink(missing_ok=True)
+        _probe(chosen)
     except OSError as error:
         raise files.unwritable(out, error) from None
     return chosen.resolve()
+
+
+def _probe(out: Path) -> None:
+    probe = out / ".torchsleuth"
+    try:
+        probe.write_bytes(b"\0" * _LEAST_ROOM)
+        probe.unlink()
+    except OSError:
+        with suppress(OSError):
+            probe.unlink()
+        _give_up(out)
+        raise
+
+
+def _give_up(out: Path) -> None:
+    """The program was not started: nothing of the run stays."""
+    shutil.rmtree(out / "logs", ignore_errors=True)
+    with suppress(OSError):  # what is not empty is not ours
+        out.rmdir()
+        if out.parent.name == _DEFAULT_PARENT:
+            out.parent.rmdir()
 
 
 def _investigate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import itertools
 import runpy
 import subprocess
@@ -187,9 +188,9 @@ def test_names_defined_inside_if_and_try(write: Write) -> None:
             import a_module_that_is_not_there as extra
         except ImportError:
             extra = None
-        if torch.cuda.is_available():
+        if torch.__version__ == "0":
             def pick(x):
-                return x.cuda()
+                return x - 1
         else:
             def pick(x):
                 return x + 1
@@ -773,6 +774,7 @@ def autotune(**_):
 """
 
 
+@pytest.mark.skipif(importlib.util.find_spec("triton") is not None, reason="the stand-in below would hide the real one")
 def test_triton_kernels(write: Write) -> None:
     """Triton itself is not there on a CPU; what matters here is the shape of its objects."""
     mine = write(

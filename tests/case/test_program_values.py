@@ -133,12 +133,10 @@ def test_windows_into_shared_memory_look_as_described(data: st.DataObject) -> No
 RESULT = Tensor("torch.complex64", (2, 3), (3, 1), requires_grad=True, leaf=False)
 
 
-@pytest.mark.xfail(reason="values._finished: clone() resolves conj and neg")
 def test_a_result_keeps_its_flags() -> None:
     assert made(replace(RESULT, flags=("conj",))).is_conj()
 
 
-@pytest.mark.xfail(reason="values._finished: clone() makes an expanded tensor contiguous")
 def test_a_result_keeps_its_strides() -> None:
     assert made(replace(RESULT, dtype="torch.float32", stride=(0, 1))).stride() == (0, 1)
 

@@ -40,7 +40,6 @@ _NAMESPACES = (
     "torch._functorch.eager_transforms",
     "torch._prims",
     "torch._refs",
-    "torch._higher_order_ops.prim_hop_base",
     "torch.distributed._functional_collectives",
     "torch.autograd.forward_ad",
     "torch._decomp.decompositions",

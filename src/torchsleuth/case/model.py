@@ -42,8 +42,8 @@ class Tensor:
     leaf: bool = True
     role: Role = Role.ARGUMENT
     flags: tuple[str, ...] = ()  # conj, neg, zero: bits that no bytes hold
-    low: float | None = None  # range of the values, where it was looked at
-    high: float | None = None
+    low: int | float | None = None  # range of the values, where it was looked at
+    high: int | float | None = None
     source: str = ""  # how the frame reached it
     dynamic: tuple[int, ...] = ()  # dimensions that were symbolic
     unknown: str = ""  # not a plain strided tensor: what it was

@@ -156,7 +156,9 @@ def _main(
         setup.append(f"self.{_flat(path)} = {constructor}")
     for path, index in graph.tensors.items():
         value = script.tensor(script.case.constants[index], _flat(path), setup)
-        setup.append(f"self.{_flat(path)} = {value}")
+        owner = next((m for m in graph.modules if path.startswith(f"{m}.")), None)
+        place = f"{_flat(owner)}{path[len(owner) :]}" if owner else _flat(path)
+        setup.append(f"self.{place} = {value}")
     if script.data:
         setup = ['data = torch.load("repro_data.pt", weights_only=True)', *setup]
     elif any("rand" in line for line in setup) and not script.case.phase.compiling:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from torchsleuth.case.ir import Node
-from torchsleuth.case.model import Input, Opaque, Scalar, Tensor
+from torchsleuth.case.model import Case, Input, Opaque, Scalar, Tensor
 from torchsleuth.case.program import frame, nodes
 from torchsleuth.case.program.names import short_name
 from torchsleuth.case.program.render import Script
@@ -15,12 +16,23 @@ _OFF = 'if os.environ.get("TORCH_COMPILE_DISABLE") == "1":'
 _FAKE = """def fake(tensor, *dynamic):
     sizes = [DimDynamic.DUCK if d in dynamic else DimDynamic.STATIC for d in range(tensor.dim())]
     return mode.from_tensor(tensor, symbolic_context=StatelessSymbolicContext(sizes))"""
-_SYMBOL = """def symbol(name, value):
-    source = ConstantSource(name)
+_SYMBOL = """def symbol(name, value, low=2, high=None):
+    env, source, size = mode.shape_env, ConstantSource(name), low is not None and low >= 2
     # The same name as in the program, because sums and products are ordered by it.
-    mode.shape_env._generate_unique_id = lambda _: int(name[1:])
-    made = mode.shape_env.create_symbol(value, source=source, dynamic_dim=DimDynamic.DYNAMIC)
-    return mode.shape_env.create_symintnode(made, hint=value, source=source)"""
+    env._generate_unique_id = lambda _: int("".join(c for c in name if c.isdigit()))
+    made = env.create_symbol(
+        value, source, DimDynamic.DYNAMIC, positive=size or None, do_not_specialize_zero_one=not size
+    )
+    if (low, high) not in ((2, None), (None, None)):
+        bounds = (-int_oo if low is None else low, int_oo if high is None else high)
+        env.var_to_range[made] = ValueRanges(*bounds)
+    return env.create_symintnode(made, hint=value, source=source)"""
+_SYMBOL_IMPORTS = {
+    "from torch._dynamo.source import ConstantSource",
+    "from torch.fx.experimental.symbolic_shapes import DimDynamic",
+    "from torch.utils._sympy.numbers import int_oo",
+    "from torch.utils._sympy.value_ranges import ValueRanges",
+}
 
 
 def write_backend(script: Script) -> None:
@@ -77,7 +89,6 @@ def _fakes(script: Script, arguments: list[str]) -> list[str]:
     """Fake inputs whose dynamic sizes are symbols, as Dynamo's were."""
     case = script.case
     script.imports |= {
-        "from torch._dynamo.source import ConstantSource",
         "from torch._guards import TracingContext, tracing",
         "from torch._subclasses.fake_tensor import FakeTensorMode",
         "from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext",
@@ -101,8 +112,9 @@ def _fakes(script: Script, arguments: list[str]) -> list[str]:
             lines.append(f"fakes[{i}] = fakes[{tensor}].size({dim})")
         elif isinstance(value, Scalar) and value.symbol:
             free = True
-            lines.append(f'fakes[{i}] = symbol("{value.symbol}", {arguments[i]})')
+            lines.append(f'fakes[{i}] = symbol("{value.symbol}", {arguments[i]}, None)')
     if free:
+        script.imports |= _SYMBOL_IMPORTS
         script.definitions += [_SYMBOL, "", ""]
     return lines
 
@@ -122,15 +134,12 @@ def write_inner(script: Script) -> None:
     nodes.build(case.graph, script, name="build")
     arguments = [_input(script, n, v) for n, v in zip(case.graph.placeholders, case.inputs, strict=True)]
     script.inputs += ["graph = build()", f"inputs = [{', '.join(arguments)}]"]
-    symbols = _symbols(case.graph.placeholders, context)
+    symbols = _symbols(case)
     if symbols:
-        script.imports |= {
-            "from torch._dynamo.source import ConstantSource",
-            "from torch.fx.experimental.symbolic_shapes import DimDynamic",
-        }
+        script.imports |= _SYMBOL_IMPORTS
         script.definitions += [_SYMBOL, "", ""]
     setup = ["mode = FakeTensorMode(shape_env=ShapeEnv())"]
-    setup += [f'{name} = symbol("{name}", {value})' for name, value in symbols.items()]
+    setup += [f'{name} = symbol("{name}", {text})' for name, text in symbols.items()]
     fakes = [_fake_input(n, v) for n, v in zip(case.graph.placeholders, case.inputs, strict=True)]
     setup += ["with mode:", f"    fakes = [{', '.join(fakes)}]"]
     setup.append("FakeTensorProp(graph, mode).propagate_dont_convert_inputs(*fakes)")
@@ -158,16 +167,21 @@ def _numbers(value: object) -> list[int]:
     return [v for v in value if type(v) is int] if isinstance(value, list) else []
 
 
-def _symbols(placeholders: tuple[Node, ...], context: object) -> dict[str, int]:
-    """Symbols that some input's size names, with what they stood for."""
-    known = context.get("symbols", {}) if isinstance(context, dict) else {}
-    sizes = [
-        s for n in placeholders if n.value for s in (*n.value.shape, *(n.value.stride or ())) if isinstance(s, str)
-    ]
-    names = {w for s in sizes for w in re.findall(r"\b[su]\d+\b", s)} | {
-        n.name for n in placeholders if n.name in known
-    }
-    return {name: int(row["value"]) for name, row in sorted(known.items()) if name in names}
+def _symbols(case: Case) -> dict[str, str]:
+    """Symbols that some input names, with what each stood for and, where it is not a size's own, its range."""
+    known = case.context.get("symbols", {})
+    values = [n.value for n in case.graph.placeholders if n.value]
+    sizes = [s for v in values for s in (*v.shape, *(v.stride or ())) if isinstance(s, str)]
+    sizes += [v.symbol for v in case.inputs if isinstance(v, Scalar)]
+    names = {w for s in sizes for w in re.findall(r"\b[su]\d+\b", s)}
+    return {name: _stood_for(row) for name, row in sorted(known.items()) if name in names}
+
+
+def _stood_for(row: Mapping[str, object]) -> str:
+    value, low, high = (row.get(part) for part in ("value", "low", "high"))
+    if type(value) is not int or not {type(low), type(high)} <= {int, type(None)}:
+        raise CannotRender("a symbol stands for something that is no whole number")
+    return f"{value}" if (low, high) == (2, None) else f"{value}, {low}, {high}"
 
 
 def _fake_input(node: Node, value: Input) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchsleuth.case.expressions import show
+from torchsleuth.case.expressions import show, show_dotted
 from torchsleuth.case.ir import Graph, Node, Op
 from torchsleuth.case.program.render import Script
 from torchsleuth.case.program.statements import CannotRender
@@ -39,7 +39,7 @@ def _lines(node: Node, script: Script) -> list[str]:
         return [f"g.output({show(node.args[0])})"]
     if node.op is Op.GET_ATTR:
         return [f'{node.name} = g.get_attr("{node.target}")']
-    target = node.target if node.op is Op.CALL_FUNCTION else f'"{node.target}"'
+    target = show_dotted(node.target) if node.op is Op.CALL_FUNCTION else f'"{node.target}"'
     if target.startswith("unknown_function."):
         raise CannotRender(f"{target.removeprefix('unknown_function.')} has no name to call it by")
     root = target.split(".")[0]

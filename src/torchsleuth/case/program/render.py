@@ -42,7 +42,7 @@ def render(
     """The script.  `backend` puts another in the program's place; `data` reads values instead of making them."""
     from torchsleuth.case.program import compiled, handed
 
-    _check_known(case)
+    _check_known(case, tags=form is not Form.COMPILE)  # compiled from Python, nodes get their tags anew
     if backend is not None:
         case = replace(case, surroundings=replace(case.surroundings, backend=backend))
     writer = Script(case, data)
@@ -55,14 +55,14 @@ def render(
     return writer.finish(form, hang_limit)
 
 
-def _check_known(case: Case) -> None:
+def _check_known(case: Case, *, tags: bool) -> None:
     from torchsleuth.case.ir import Unknown, leaves
 
     for graph in case.graph.all_graphs():
         for path, what in graph.unknown.items():
             raise CannotRender(f"the graph holds {path}, a {what}, which was not kept")
         for node in graph.nodes:
-            for leaf in leaves((node.args, dict(node.kwargs))):
+            for leaf in leaves((node.args, dict(node.kwargs), dict(node.tags) if tags else None)):
                 if isinstance(leaf, Unknown):
                     raise CannotRender(f"{node.name} takes a {leaf.what}, which was not kept")
 
@@ -118,8 +118,11 @@ class Script:
         lines = [*head, *plain, ""]
         switches = frame.switches(surroundings)
         lines += [*switches, ""] if switches else []
-        for code in codes:
-            lines += [code.source.strip() if code.stands_alone else _import_line(code.imports), ""]
+        sources = {}
+        for number, code in enumerate(codes):
+            # Text of the user's is put in last: blank lines inside its strings are not ours to tidy.
+            sources[f"<<carried {number}>>"] = code.source if code.stands_alone else _import_line(code.imports)
+            lines += [f"<<carried {number}>>", ""]
         lines += self.definitions
         seeded = any("rand" in line for line in self.inputs) and not self.case.phase.compiling
         if self.data:
@@ -128,7 +131,17 @@ class Script:
             lines += ["torch.manual_seed(0)"]
         lines += [*self.inputs, *self.run]
         imports = {"torch", *(m for c in codes for m in c.imports if m not in _standard_library())}
-        return Rendering(_tidy(lines), form, tuple(sorted(imports)), dict(self.data))
+        return Rendering(_put_in(_tidy(lines), sources), form, tuple(sorted(imports)), dict(self.data))
+
+
+def _put_in(text: str, sources: Mapping[str, str]) -> str:
+    future = "from __future__ import annotations"
+    for mark, source in sources.items():
+        if source.lstrip().startswith(future):
+            source = source.lstrip()[len(future) :]
+            text = text if text.startswith(future) else f"{future}\n\n{text}"
+        text = text.replace(mark, source.strip("\n"))
+    return text
 
 
 def _standard_library() -> frozenset[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from torchsleuth.case.expressions import show
+from torchsleuth.case.expressions import show, show_dotted
 from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of
 
 _INFIX = {
@@ -26,6 +26,7 @@ _PUBLIC = {
     "torch.ops.higher_order.cond": "torch.cond",
     "torch.ops.higher_order.tag_activation_checkpoint": "torch.utils.checkpoint.checkpoint",
 }
+_NOT_AGAIN = {"torch.ops.higher_order.autograd_function_apply"}  # takes graphs, which Dynamo makes functions of
 _NEEDS_IMPORT = {"torch.utils.checkpoint": "import torch.utils.checkpoint"}
 
 
@@ -138,6 +139,8 @@ def call(node: Node, body: Body, operator: str) -> str:
         return f"{atom(body.show(args[0]))}.{args[1]}"
     if node.target.startswith("unknown_function."):
         raise CannotRender(f"{node.target.removeprefix('unknown_function.')} has no name to call it by")
+    if node.target in _NOT_AGAIN:
+        raise CannotRender(f"Dynamo cannot compile {node.target} again")
     target = _PUBLIC.get(node.target, node.target)
     for prefix, line in _NEEDS_IMPORT.items():
         if target.startswith(prefix):
@@ -147,7 +150,7 @@ def call(node: Node, body: Body, operator: str) -> str:
         body.imports.add(f"import {root}")
     elif root != "torch" and "." in target:
         body.imports.add(f"import {target.rpartition('.')[0]}")
-    return f"{target}({arguments})"
+    return f"{show_dotted(target)}({arguments})"
 
 
 def atom(text: str) -> str:
@@ -158,7 +161,8 @@ def atom(text: str) -> str:
 
 
 def attribute(path: str) -> str:
-    return f"self.{path}"
+    """Modules and constants of the graph are attributes of one flat module."""
+    return f"self.{path.replace('.', '_')}"
 
 
 def _index(value: Arg, body: Body) -> str:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from torchsleuth.case.model import Role, Tensor
+from torchsleuth.case.program.statements import CannotRender
 
 _FLOATS = {"torch.float32", "torch.float64", "torch.float16", "torch.bfloat16", "torch.complex64", "torch.complex128"}
 _BITS = {"torch.bool": 8, "torch.float32": 32, "torch.float64": 64, "torch.float16": 16, "torch.bfloat16": 16}
@@ -42,19 +43,19 @@ def span(tensor: Tensor) -> int:
 def made(tensor: Tensor) -> str:
     """An expression for a tensor like this one that shares memory with nobody."""
     if "zero" in tensor.flags:
-        return f"torch._efficientzerotensor({_sizes(tensor.shape)}{_options(tensor)})"
-    if tensor.unknown.startswith("torch.sparse_coo"):
-        return f"{_fresh(tensor, tensor.shape)}.to_sparse()"
-    if is_contiguous(tensor) or tensor.unknown:
-        text = _fresh(tensor, tensor.shape)
-    else:
-        permuted = _permutation(tensor)
-        if permuted is None:
-            text = f"{_fresh(tensor, (span(tensor),))}.as_strided({tensor.shape!r}, {tensor.stride!r}{_offset(tensor)})"
-        else:
-            shape, order = permuted
-            text = f"{_fresh(tensor, shape)}.permute({', '.join(map(str, order))})"
-    return _finished(text, tensor)
+        return _finished(f"torch._efficientzerotensor({_sizes(tensor.shape)}{_options(tensor)})", tensor)
+    if tensor.unknown == "torch.sparse_coo":
+        return _finished(f"{_fresh(tensor, tensor.shape)}.to_sparse()", tensor)
+    if tensor.unknown:
+        raise CannotRender(f"an input is a {tensor.unknown}, which was not kept")
+    if is_contiguous(tensor) and not tensor.offset:
+        return _finished(_fresh(tensor, tensor.shape), tensor)
+    permuted = None if tensor.offset else _permutation(tensor)
+    if permuted is not None:
+        shape, order = permuted
+        return _finished(f"{_fresh(tensor, shape)}.permute({', '.join(map(str, order))})", tensor)
+    memory = _fresh(tensor, (span(tensor),))
+    return _finished(f"{memory}.as_strided({tensor.shape!r}, {tensor.stride!r}{_offset(tensor)})", tensor)
 
 
 def _permutation(tensor: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -106,8 +107,8 @@ def _finished(text: str, tensor: Tensor) -> str:
     if tensor.role is Role.PARAMETER:
         return f"torch.nn.Parameter({text}{'' if tensor.requires_grad else ', requires_grad=False'})"
     if tensor.requires_grad:
-        # A leaf that is a view of shared memory cannot ask for a gradient without leaving its base.
-        text = f"{text}.requires_grad_()" if tensor.leaf else f"{text}.requires_grad_().clone()"
+        # A result of something, that asks for a gradient: a view keeps strides and flags, a clone would not.
+        text = f"{text}.requires_grad_()" if tensor.leaf else f"{text}.requires_grad_()[...]"
     return text
 
 
