@@ -36,8 +36,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "doctor": ALL_ROOMS,
     "pipeline": ALL_ROOMS | {"investigate"},
     "watching": ALL_ROOMS | {"pipeline"},
+    "kept": ALL_ROOMS | {"pipeline"},
     "__init__": ALL_ROOMS | {"pipeline", "watching"},
-    "cli": ALL_ROOMS | {"doctor", "pipeline", "__init__"},
+    "cli": ALL_ROOMS | {"doctor", "kept", "pipeline", "__init__"},
     "__main__": frozenset({"cli"}),
     AUTOLOAD: frozenset((*SHARED, "case", "watch")),
 }

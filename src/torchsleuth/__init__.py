@@ -17,4 +17,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'torchsleuth' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value  # over the submodule of the same name, which its import has put here
+    return value

@@ -69,6 +69,7 @@ class Plan:
     minimize: bool = False
     budget: float = 600.0
     stopped: Callable[[], bool] = lambda: False
+    keep_only: bool = False  # write the Case and judge nothing
 
 
 class Investigation:
@@ -155,6 +156,8 @@ class Investigation:
             unknown=case.surroundings.unknown,
             culprit=_culprit(found.failure, [*([inner] if inner else []), case]),
         )
+        if self._plan.keep_only:
+            return replace(finding, why_not="it was kept and not judged, as --capture 1 asks")
         finding = self._reproduce(finding, case, inner, home, found, first=first)
         return replace(finding, seconds=time.monotonic() - began)
 

@@ -43,6 +43,7 @@ class Settings:
     keep_going: bool = False
     rerun: bool = True
     hang_after: float = 60.0
+    capture: str = "auto"  # "1": only keep what fails; "2": as auto; "3": keep every graph before it runs
 
 
 def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, Path]:
@@ -50,7 +51,8 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
     out = make_output_folder(settings.out, words)
     session = out / "logs" / "watch"
     session.mkdir(parents=True)
-    options = Options(keep_going=settings.keep_going, hang_after=settings.hang_after)
+    dump_first = settings.capture == "3"
+    options = Options(keep_going=settings.keep_going, hang_after=settings.hang_after, dump_first=dump_first)
     hang_judge = _HangJudge(out, settings.jobs)
     hangs = HangWatch(session, settings.hang_after, hang_judge.confirm)
     with Interruption() as interruption:
@@ -150,7 +152,7 @@ def _investigate(
     means = Means.of(process, os.environ, ended.seconds, settings.jobs)
     findings: list[Finding] = []
     stopped = interruption.stopped
-    plan = Plan(settings.minimize, settings.budget, stopped.is_set)
+    plan = Plan(settings.minimize, settings.budget, stopped.is_set, settings.capture == "1")
     with Investigation(means, out, say, plan) as investigation:
         interruption.ends(investigation.cancel)
         if again is not None:
@@ -158,7 +160,7 @@ def _investigate(
         for number, found in enumerate(summary.found[:_MOST_FAILURES], start=1):
             say(f"{found.failure.kind.value}: {found.failure.fingerprint.line}")
             finding = investigation.look_into(found, f"f{number}", first=number == 1)
-            if not finding.reproduced and again is not None and not stopped.is_set():
+            if not (finding.reproduced or again is None or stopped.is_set() or plan.keep_only):
                 finding = _once_more(finding, found, investigation, again, say, notes, first=number == 1)
             findings.append(finding)
     if stopped.is_set():

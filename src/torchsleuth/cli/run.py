@@ -42,6 +42,13 @@ import click
     metavar="S",
     help="Seconds in one stage before a hang is suspected; 0: never.",
 )
+@click.option(
+    "--capture",
+    type=click.Choice(["auto", "1", "2", "3"]),
+    default="auto",
+    show_default=True,
+    help="1: only keep what fails; 2: keep and minimize; 3: keep every graph before it runs (for crashes).",
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
     out: Path | None,
@@ -51,6 +58,7 @@ def command(
     keep_going: bool,
     no_rerun: bool,
     hang_after: float,
+    capture: str,
     command: tuple[str, ...],
 ) -> int:
     """Watch a program; find what failed, where, and write a repro.py that needs only torch.
@@ -64,7 +72,7 @@ def command(
     from torchsleuth import pipeline
     from torchsleuth.write import terminal
 
-    settings = pipeline.Settings(out, budget, jobs, not no_minimize, keep_going, not no_rerun, hang_after)
+    settings = pipeline.Settings(out, budget, jobs, not no_minimize, keep_going, not no_rerun, hang_after, capture)
     with terminal.progress() as say:
         result, folder = pipeline.run(command, settings, say)
     terminal.summary(result, folder)

@@ -101,7 +101,12 @@ def _fakes(script: Script, arguments: list[str]) -> list[str]:
             for dim, size in enumerate(node.value.shape):
                 if isinstance(size, str):
                     sized.setdefault(size, (i, dim))
-    lines = ["mode = FakeTensorMode(shape_env=ShapeEnv())", "fakes = list(inputs)"]
+    lines = [
+        "mode = FakeTensorMode(shape_env=ShapeEnv())",
+        f"ids = iter([{', '.join([*map(str, _numbers_of_symbols(case)), '*range(1000, 9000)'])}])",
+        "mode.shape_env._generate_unique_id = lambda _: next(ids)  # names as in the program: sums are ordered by them",
+        "fakes = list(inputs)",
+    ]
     for i, (_, value) in enumerate(pairs):
         if isinstance(value, Tensor):
             lines.append(f"fakes[{i}] = fake({', '.join([f'inputs[{i}]', *map(str, value.dynamic)])})")
@@ -117,6 +122,18 @@ def _fakes(script: Script, arguments: list[str]) -> list[str]:
         script.imports |= _SYMBOL_IMPORTS
         script.definitions += [_SYMBOL, "", ""]
     return lines
+
+
+def _numbers_of_symbols(case: Case) -> list[int]:
+    """70 for s70: the symbols of sizes in the order in which fake inputs make them, one for each distinct size."""
+    found: dict[int, int] = {}
+    for node, value in zip(case.graph.placeholders, case.inputs, strict=True):
+        if isinstance(value, Tensor) and node.value:
+            for dim in value.dynamic:
+                name = re.fullmatch(r"s(\d+)", str(node.value.shape[dim]))
+                if name and value.shape[dim] > 1:
+                    found.setdefault(value.shape[dim], int(name.group(1)))
+    return list(found.values())
 
 
 def write_inner(script: Script) -> None:
@@ -142,7 +159,12 @@ def write_inner(script: Script) -> None:
     setup += [f'{name} = symbol("{name}", {text})' for name, text in symbols.items()]
     fakes = [_fake_input(n, v) for n, v in zip(case.graph.placeholders, case.inputs, strict=True)]
     setup += ["with mode:", f"    fakes = [{', '.join(fakes)}]"]
-    setup.append("FakeTensorProp(graph, mode).propagate_dont_convert_inputs(*fakes)")
+    propagate = "FakeTensorProp(graph, mode).propagate_dont_convert_inputs(*fakes)"
+    if symbols:  # as AOTAutograd traces: some operators find out symbolic sizes only so
+        script.imports.add("from torch._dispatch.python import enable_python_dispatcher")
+        setup += ["with enable_python_dispatcher():", f"    {propagate}"]
+    else:
+        setup.append(propagate)
     output = context.get("output") or {}
     if output:
         kept = ", ".join(f'"{k}": {_nested(v)}' for k, v in output.items())

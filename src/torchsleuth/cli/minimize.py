@@ -1,0 +1,50 @@
+"""torchsleuth minimize CASE"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+def _list_passes(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if not wanted or context.resilient_parsing:
+        return
+    from torchsleuth.reduce.passes import PASSES
+
+    width = max(len(p.name) for p in PASSES)
+    click.echo("\n".join(f"{p.name:{width}}  {p.does}" for p in PASSES))
+    context.exit(0)
+
+
+@click.command("minimize", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Output folder (default: a new one).")
+@click.option(
+    "--budget", type=click.FloatRange(min=0), default=600.0, show_default=True, metavar="S", help="Seconds to spend."
+)
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=2, show_default=True, metavar="N", help="Judgements at once."
+)
+@click.option("--trust", is_flag=True, help="Run the code that the Case brings along (a backend, an operator).")
+@click.option(
+    "--list-passes",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_passes,
+    help="Name the passes, and end.",
+)
+@click.argument("case", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def command(out: Path | None, budget: float, jobs: int, trust: bool, case: Path) -> int:
+    """Reduce a kept Case to the smallest program that fails in the same way.
+
+    CASE is a folder like torchsleuth-out/.../cases/f1, or the output folder of a run.  Exit status as of `run`.
+    """
+    from torchsleuth import kept, pipeline
+    from torchsleuth.write import terminal
+
+    settings = pipeline.Settings(out=out, budget=budget, jobs=jobs, rerun=False)
+    with terminal.progress() as say:
+        result, folder = kept.minimise(case, settings, say, trust=trust)
+    terminal.summary(result, folder)
+    return result.verdict.exit_status

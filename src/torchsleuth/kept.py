@@ -1,0 +1,55 @@
+"""`torchsleuth minimize` on a Case that was kept: by this machine's runs, or by somebody else's."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from torchsleuth.case import folder
+from torchsleuth.case.model import Case, Code
+from torchsleuth.errors import BadUsage, NeedsConsent
+from torchsleuth.pipeline import Interruption, Settings, finish, make_output_folder
+from torchsleuth.watch.found import Found, Summary
+from torchsleuth.watch.launcher import Ended
+from torchsleuth.watch.session import Process, Stage
+from torchsleuth.write.result import Result
+
+Say = Callable[[str], None]
+
+
+def minimise(where: Path, settings: Settings, say: Say, *, trust: bool) -> tuple[Result, Path]:
+    """Judges, locates, reduces and writes, as `run` does, from the Case in `where`."""
+    home = case_folder(where)
+    case = folder.load(home)
+    if case.failure is None:
+        raise BadUsage(f"The Case in {home} holds no failure to look for. Name one that `torchsleuth run` kept.")
+    if not trust:
+        _ask_first(case)
+    out = make_output_folder(settings.out, ["minimize", f"{home.name}.py"])
+    process = Process(home, {"executable": sys.executable, "cwd": os.getcwd(), "path": []}, (), Stage())
+    found = Found(case.failure, home, process, ended_program=True)
+    with Interruption() as interruption:
+        result = finish(
+            Summary(0, 1, (found,)), Ended(0, 0.0), ("minimize", str(where)), out, settings, say, None, interruption
+        )
+    return result, out
+
+
+def case_folder(where: Path) -> Path:
+    """A Case, or the first one of an output folder."""
+    for choice in (where, where / "cases" / "f1"):
+        if (choice / folder.META).exists():
+            return choice
+    raise BadUsage(f"{where} holds no Case. Name a folder like torchsleuth-out/.../cases/f1.")
+
+
+def _ask_first(case: Case) -> None:
+    codes: list[Code] = [*case.surroundings.code, *filter(None, [case.surroundings.backend.code])]
+    if not codes:
+        return
+    what = ", ".join(f"{code.what} ({code.name})" for code in codes)
+    raise NeedsConsent(
+        f"This Case brings code of its own: {what}. Read it in case.json, and if you trust it, repeat with --trust."
+    )

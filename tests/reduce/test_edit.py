@@ -1,0 +1,92 @@
+"""Every subset of the operators makes a legal graph."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from toys import SQUARE, case_of, chain, check_legal, parallel, targets
+
+from torchsleuth.case.ir import Node, Op, Ref
+from torchsleuth.reduce.edit import CannotDrop, keep_only, picks, units
+from torchsleuth.reduce.facts import Facts, from_graph, size_of
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sets(st.integers(0, 39), min_size=1), st.booleans())
+def test_any_subset_of_parallel_chains_is_legal(chosen, bypass):
+    case = parallel(4, 9, {})
+    everything = units(case.graph)
+    keep = frozenset().union(*(everything[i % len(everything)] for i in chosen))
+    smaller = keep_only(case, keep, from_graph(case), bypass=bypass)
+    check_legal(smaller)
+    assert {n.name for n in smaller.graph.nodes if n.is_call} == set(keep)
+
+
+def test_bypass_joins_what_is_left_and_cut_separates_it():
+    case = chain(5, {1: "relu", 3: "tanh"})
+    joined = keep_only(case, {"op_1", "op_3"}, from_graph(case), bypass=True)
+    assert joined.graph.nodes[-2].args == (Ref("op_1"),)
+    cut = keep_only(case, {"op_1", "op_3"}, from_graph(case), bypass=False)
+    assert len(cut.inputs) == 2
+    assert [t.storage for t in cut.inputs] == sorted({t.storage for t in cut.inputs})
+
+
+def tuple_case():
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        Node("split", Op.CALL_METHOD, "split", (Ref("x"), 2)),
+        Node("first", Op.CALL_FUNCTION, "operator.getitem", (Ref("split"), 0), value=SQUARE),
+        Node("relu", Op.CALL_FUNCTION, "torch.relu", (Ref("first"),), value=SQUARE),
+        Node("output", Op.OUTPUT, "output", ((Ref("relu"),),)),
+    ]
+    return case_of(nodes, 1)
+
+
+def test_an_element_of_a_tuple_goes_with_the_tuple():
+    case = tuple_case()
+    assert picks(case.graph) == {"first"}
+    assert units(case.graph) == [frozenset({"split"}), frozenset({"relu"})]
+    only = keep_only(case, {"relu"}, from_graph(case))
+    assert targets(only) == ["relu"]
+    assert [n.name for n in only.graph.placeholders] == ["first"]
+    whole = keep_only(case, {"split"}, from_graph(case))
+    assert [n.name for n in whole.graph.nodes] == ["x", "split", "first", "output"]
+
+
+def test_a_value_that_nobody_can_make_up_keeps_its_operator():
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        Node("odd", Op.CALL_FUNCTION, "torch.odd", (Ref("x"),)),
+        Node("relu", Op.CALL_FUNCTION, "torch.relu", (Ref("odd"),), value=SQUARE),
+        Node("output", Op.OUTPUT, "output", ((Ref("relu"),),)),
+    ]
+    case = case_of(nodes, 1)
+    with pytest.raises(CannotDrop):
+        keep_only(case, {"relu"}, from_graph(case))
+    known = Facts(from_graph(case).tensors, {"odd": 7})
+    assert keep_only(case, {"relu"}, known).graph.nodes[-2].args == (7,)
+
+
+def test_regions_open_and_close_together():
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        Node("enter", Op.CALL_FUNCTION, "torch.amp.autocast_mode._enter_autocast", ("cpu", None, True, None)),
+        Node("relu", Op.CALL_FUNCTION, "torch.relu", (Ref("x"),), value=SQUARE),
+        Node("leave", Op.CALL_FUNCTION, "torch.amp.autocast_mode._exit_autocast", (Ref("enter"),)),
+        Node("output", Op.OUTPUT, "output", ((Ref("relu"),),)),
+    ]
+    assert units(case_of(nodes, 1).graph) == [frozenset({"enter", "leave"}), frozenset({"relu"})]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("s0", 6), ("2*s0 + 1", 13), ("(s0//4)", 1), ("Max(2, s0)", 6), ("Mod(s0, 4)", 2), ("-s0", -6), ("s0**2", 36)],
+)
+def test_symbolic_sizes_are_worked_out(text, value):
+    assert size_of(text, {"s0": 6}) == value
+
+
+def test_nothing_but_arithmetic_is_worked_out():
+    with pytest.raises(ValueError, match="x"):
+        size_of("open('x')", {})

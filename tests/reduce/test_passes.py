@@ -1,0 +1,162 @@
+"""Each pass proposes what its row in the table says, and nothing where there is nothing to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from toys import SQUARE, case_of, chain, reduced
+
+from torchsleuth.case.failure import Phase
+from torchsleuth.case.ir import Node, Op, Ref
+from torchsleuth.case.model import Autocast, Backend, Case, Role, Scalar, Storage, Surroundings, Tensor
+from torchsleuth.reduce.passes import PASSES, arguments, inputs, outputs, shapes, surroundings
+
+
+def plain() -> Case:
+    return chain(1)
+
+
+def with_input(**changes: object) -> Case:
+    case = plain()
+    return replace(case, inputs=(replace(case.inputs[0], **changes),))
+
+
+def test_every_pass_has_a_name_and_says_what_it_does():
+    assert len({p.name for p in PASSES}) == len(PASSES)
+    assert all(p.does for p in PASSES)
+
+
+def test_a_plain_small_case_is_left_alone():
+    case = with_input(shape=(2, 2), stride=(2, 1))
+    assert [p.name for p in PASSES if list(p.propose(case))] == []
+
+
+def test_configs_that_do_not_matter_go_and_the_one_that_does_stays():
+    configs = (("torch._inductor.config", "a", 1), ("torch._inductor.config", "b", 2), ("torch._dynamo.config", "c", 3))
+    around = Surroundings(configs=configs, environment={"TORCHINDUCTOR_X": "1"}, switches={"threads": 1})
+    best, _ = reduced(replace(plain(), surroundings=around), lambda c: configs[1] in c.surroundings.configs)
+    assert best.surroundings == Surroundings(configs=(configs[1],))
+
+
+def test_autocast_mode_options_and_dynamic_go_at_once():
+    around = Surroundings(
+        Backend(options={"max_autotune": True}, mode="reduce-overhead"),
+        True,
+        autocast=(Autocast("cpu", "torch.bfloat16"),),
+    )
+    bare = next(surroundings.propose(replace(plain(), surroundings=around)))
+    assert bare.surroundings == Surroundings()
+
+
+def test_no_grad_goes_unless_something_asks_for_a_gradient():
+    around = Surroundings(grad=False)
+    assert [c.surroundings.grad for c in surroundings.propose(replace(plain(), surroundings=around))] == [True]
+    asking = replace(with_input(requires_grad=True), surroundings=around)
+    assert list(surroundings.propose(asking)) == []
+
+
+def test_gradients_stay_where_the_backward_fails():
+    case = with_input(requires_grad=True)
+    assert [c.inputs[0].requires_grad for c in inputs.without_gradients(case)] == [False]
+    assert list(inputs.without_gradients(replace(case, phase=Phase.RUN_BACKWARD))) == []
+
+
+def test_parameters_become_arguments():
+    assert [c.inputs[0].role for c in inputs.plain_arguments(with_input(role=Role.PARAMETER))] == [Role.ARGUMENT]
+
+
+def test_strides_offsets_and_aliases_become_plain():
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        Node("y", Op.PLACEHOLDER, "y", value=SQUARE),
+        Node("add", Op.CALL_FUNCTION, "operator.add", (Ref("x"), Ref("y")), value=SQUARE),
+        Node("output", Op.OUTPUT, "output", ((Ref("add"),),)),
+    ]
+    odd = Tensor("torch.float32", (4, 4), (1, 4), 3, storage=0)
+    case = replace(case_of(nodes, 2), inputs=(odd, replace(odd, offset=0)), storages=(Storage(0),))
+    both = next(inputs.contiguous(case))
+    assert [(t.stride, t.offset) for t in both.inputs] == [((4, 1), 0)] * 2
+    assert len({t.storage for t in both.inputs}) == 2
+    assert max(t.storage for t in both.inputs) < len(both.storages)
+
+
+def test_dtypes_become_float32_but_integers_stay():
+    half = with_input(dtype="torch.float16")
+    assert next(inputs.float32(half)).inputs[0].dtype == "torch.float32"
+    assert list(inputs.float32(with_input(dtype="torch.int64"))) == []
+
+
+def test_two_inputs_that_look_alike_become_one():
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        Node("y", Op.PLACEHOLDER, "y", value=SQUARE),
+        Node("add", Op.CALL_FUNCTION, "operator.add", (Ref("x"), Ref("y")), value=SQUARE),
+        Node("output", Op.OUTPUT, "output", ((Ref("add"),),)),
+    ]
+    merged = next(inputs.shared(case_of(nodes, 2)))
+    assert len(merged.inputs) == 1
+    assert merged.graph.nodes[1].args == (Ref("x"), Ref("x"))
+
+
+def test_dynamic_sizes_become_static_and_their_symbols_numbers():
+    symbolic = replace(SQUARE, shape=("s0", 4))
+    nodes = [
+        Node("s0", Op.PLACEHOLDER, "s0"),
+        Node("x", Op.PLACEHOLDER, "x", value=symbolic),
+        Node("view", Op.CALL_METHOD, "view", (Ref("x"), Ref("s0"), -1), value=symbolic),
+        Node("output", Op.OUTPUT, "output", ((Ref("view"),),)),
+    ]
+    case = case_of(nodes, 2)
+    x = replace(case.inputs[1], dynamic=(0,))
+    case = replace(case, inputs=(Scalar(4, "s0"), x), surroundings=Surroundings(dynamic=True))
+    static = next(inputs.static(case))
+    assert static.surroundings.dynamic is None
+    assert [n.name for n in static.graph.placeholders] == ["x"]
+    assert static.graph.nodes[1].args == (Ref("x"), 4, -1)
+
+
+def test_sizes_become_small_together_with_the_constants_that_equal_them():
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        Node("view", Op.CALL_METHOD, "view", (Ref("x"), 64, -1), value=SQUARE),
+        Node("output", Op.OUTPUT, "output", ((Ref("view"),),)),
+    ]
+    case = case_of(nodes, 1)
+    case = replace(case, inputs=(replace(case.inputs[0], shape=(64, 8), stride=(8, 1)),))
+    best, _ = reduced(case, lambda c: c.graph.nodes[-2].args[1:2] == c.inputs[0].shape[:1])
+    assert best.inputs[0].shape == (2, 2)
+    assert best.inputs[0].stride == (2, 1)
+
+
+def test_a_size_that_must_stay_large_becomes_no_smaller_than_it_may():
+    case = with_input(shape=(64, 64), stride=(64, 1))
+    best, _ = reduced(case, lambda c: c.inputs[0].shape[0] >= 16)
+    assert 16 <= best.inputs[0].shape[0] <= 32
+
+
+def test_the_order_of_strides_survives_a_smaller_size():
+    case = with_input(shape=(8, 16), stride=(1, 8))
+    assert next(shapes.propose(case)).inputs[0].stride == (1, 2)
+
+
+def test_one_output_where_several_are():
+    case = chain(3)
+    many = replace(case.graph.output, args=((Ref("op_0"), Ref("op_1"), Ref("op_2")),))
+    case = replace(case, graph=replace(case.graph, nodes=(*case.graph.nodes[:-1], many)))
+    assert [c.graph.output.args[0] for c in outputs.propose(case)][:3] == [
+        (Ref("op_0"),),
+        (Ref("op_1"),),
+        (Ref("op_2"),),
+    ]
+
+
+def test_keyword_arguments_and_trailing_constants_go_but_references_stay():
+    node = Node("op", Op.CALL_FUNCTION, "torch.add", (Ref("x"), 2), {"alpha": 3, "out": Ref("x")}, value=SQUARE)
+    case = chain(1)
+    case = replace(
+        case,
+        graph=replace(case.graph, nodes=(case.graph.nodes[0], node, replace(case.graph.output, args=((Ref("op"),),)))),
+    )
+    found = [(c.graph.nodes[1].args, dict(c.graph.nodes[1].kwargs)) for c in arguments.propose(case)]
+    assert ((Ref("x"), 2), {"out": Ref("x")}) in found
+    assert ((Ref("x"),), {"alpha": 3, "out": Ref("x")}) in found
