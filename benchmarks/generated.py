@@ -52,7 +52,15 @@ def collect() -> list[Generated]:
 
 def kernels(code: str) -> Counter[str]:
     """The C++ kernels of one graph's code, as often as each occurs."""
-    return Counter(_plain(kernel) for kernel in _kernels(code))
+    return Counter(_unordered(_plain(kernel)) for kernel in _kernels(code))
+
+
+def _unordered(kernel: str) -> str:
+    """With symbolic sizes nameless and each statement's words sorted: sizes come in the order of their symbols' names,
+    which Dynamo makes from the names of the program's variables.
+    """
+    nameless = re.sub(r"\bks\d+\b", "ks", kernel)
+    return ";".join(" ".join(sorted(re.findall(r"\w+|\S", part))) for part in nameless.split(";"))
 
 
 def _kernels(code: str) -> Iterator[str]:

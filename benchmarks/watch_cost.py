@@ -2,12 +2,12 @@
 
 Measured is the program alone (watched_program.py: a tiny model trained for 31 steps): it is started with the variable
 that `torchsleuth run` sets, or without it, in turns, so torchsleuth's own start and its work after the program do not
-count.  Wall time, processor time (children included) and, from inside, peak memory are of the whole process, imports
-included; "first" is the step that compiles, "step" the median of the others.  Ratios of medians, watched / unwatched;
-goal: at most 1.05.  Both read one Inductor cache that an unwatched run has filled, so a watched program that missed
-the cache would show; `--cold N` adds runs with empty caches.  Once per model the program runs under `torchsleuth run`:
-the verdict must be ok.  Results must be the same to the bit, and no file may be left in the working or the temporary
-folder that an unwatched run does not leave.
+count. Wall time, processor time (children included) and, from inside, peak memory are of the whole process, imports
+included; "first" is the processor time of the step that compiles, "step" the median of the others. Ratios of medians,
+watched / unwatched; goal: at most 1.05. Both read one Inductor cache that an unwatched run has filled, so a watched
+program that missed the cache would show; `--cold N` adds runs with empty caches. Once per model the program runs under
+`torchsleuth run`: the verdict must be ok. Results must be the same to the bit, and no file may be left in the working
+or the temporary folder that an unwatched run does not leave.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The program that is watched: `python watched_program.py MODEL` trains a tiny model for a few steps.
 
-It prints one line of JSON: a hash of outputs and gradients, seconds of the first step and (median) of the later ones,
-its own peak memory in bytes.  With FAULT set to the arguments of `torchsleuth.backends.faulty`, as JSON, its backend is
-that one, and it ends however that ends it.
+It prints one line of JSON: a hash of outputs and gradients, processor seconds of the first step and (median) of the
+later ones, its own peak memory in bytes.  With FAULT set to the arguments of `torchsleuth.backends.faulty`, as JSON,
+its backend is that one, and it ends however that ends it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ STEPS = 30
 def step(model: Any, compiled: Any, inputs: dict[str, Any]) -> tuple[list[Any], float]:
     torch.manual_seed(2)  # dropout
     model.zero_grad()
-    began = time.perf_counter()
+    began = time.process_time()
     output = compiled(**inputs)
     loss(output).backward()
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     return [*tensors(output), *(p.grad for p in model.parameters() if p.grad is not None)], seconds
 
 

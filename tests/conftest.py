@@ -6,30 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
-
-class RunCli(Protocol):
-    def __call__(
-        self, *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = 300
-    ) -> subprocess.CompletedProcess[str]: ...
-
-
-def torch_script(tmp_path: Path, source: str, name: str = "program.py") -> Path:
-    """Write a program that begins with `import torch`; return its path."""
-    script = tmp_path / name
-    script.write_text("import torch\n" + textwrap.dedent(source), encoding="utf-8")
-    return script
-
-
-def environment_without_torch_settings() -> dict[str, str]:
-    """This environment less every TORCH* variable, so that a developer's own settings do not reach a test."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("TORCH")}
+from command_line import RunCli, environment_without_torch_settings
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Backend, Case
 from torchsleuth.case.program import Form, render
 from torchsleuth.case.program.render import DATA_FILE
-from torchsleuth.errors import SleuthError
+from torchsleuth.errors import JudgeBroken, SleuthError
 from torchsleuth.judge.base import Judge
 from torchsleuth.judge.bench import Bench, Tried
 from torchsleuth.judge.choose import open_judge
@@ -114,8 +114,9 @@ class Investigation:
 
     def _bench(self, case: Case, deadline: float) -> Bench:
         judge = self._judge_for(case.devices)
+        place = Path(tempfile.mkdtemp(prefix="bench-", dir=self._scratch))  # each numbers its trials from 1
         return Bench(
-            judge, self._scratch, python=self.means.python, environment=self.means.environment, deadline=deadline,
+            judge, place, python=self.means.python, environment=self.means.environment, deadline=deadline,
             path=self.means.path,
         )  # fmt: skip
 
@@ -158,7 +159,10 @@ class Investigation:
         )
         if self._plan.keep_only:
             return replace(finding, why_not="it was kept and not judged, as --capture 1 asks")
-        finding = self._reproduce(finding, case, inner, home, found, first=first)
+        try:
+            finding = self._reproduce(finding, case, inner, home, found, first=first)
+        except JudgeBroken as error:  # by Ctrl-C, too, while it starts
+            finding = replace(finding, why_not=STOPPED if self._plan.stopped() else str(error))
         return replace(finding, seconds=time.monotonic() - began)
 
     def _reproduce(

@@ -71,13 +71,15 @@ def reduce_case(case: Case, failure: Failure, form: Form, data: bool, named: str
     def smaller(candidate: Case, judged: int) -> None:
         means.say(f"down to {counted(candidate)} after {judged} judgement{'s' * (judged != 1)}")
 
-    oracle = Oracle(judge, key, case, time.monotonic() + means.budget, means.stopped, smaller)
+    before = means.bench.judge.judged
+    deadline = time.monotonic() + means.budget
+    oracle = Oracle(judge, key, case, deadline, means.stopped, smaller, lambda: means.bench.judge.judged - before)
     start = key(case)
     facts = probe(case, means)
     reducer = Reducer(oracle, facts, named=named, width=means.jobs, say=means.say)
     assert start is not None  # it was judged in this form a moment ago
     best = reducer.reduce()
-    return Reduced(best, oracle.judged, oracle.judged_to_smallest)
+    return Reduced(best, oracle.counted, oracle.judged_to_smallest)
 
 
 def probe(case: Case, means: Means) -> Facts:

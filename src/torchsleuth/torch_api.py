@@ -244,11 +244,6 @@ def suppresses_errors() -> bool:
     return bool(config.suppress_errors)
 
 
-def force_eager() -> None:
-    """From now on nothing is compiled.  Under TORCH_COMPILE_DISABLE=1 instead, fullgraph=True complains of that."""
-    torch.compiler.set_stance("force_eager")
-
-
 def negative_view(tensor: torch.Tensor) -> torch.Tensor:
     return torch._neg_view(tensor)
 

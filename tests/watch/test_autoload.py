@@ -27,7 +27,8 @@ def python(
     extra = {VARIABLE: str(session)} if session is not None else {}
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
-        env={**plain, "PYTHONPATH": path, **extra, **(env or {})}, text=True, capture_output=True, timeout=120, check=False,
+        env={**plain, "PYTHONPATH": path, **extra, **(env or {})},
+        text=True, capture_output=True, timeout=120, check=False,
     )  # fmt: skip
 
 
@@ -75,7 +76,9 @@ def test_a_folder_that_cannot_be_written_is_ignored() -> None:
     says(python(START, session="/proc/self"), "alive")
 
 
-@pytest.mark.parametrize("options", ["{", "[]", "null", "3", '{"keep_going": [1]}', '{"nobody": 1}', "\udcff", "x" * 9999])
+@pytest.mark.parametrize(
+    "options", ["{", "[]", "null", "3", '{"keep_going": [1]}', '{"nobody": 1}', "\udcff", "x" * 9999]
+)
 def test_garbage_options_are_ignored(options: str, session: Path) -> None:
     says(python(START, session=session, env={OPTIONS: options}), "alive")
     assert len(list(processes(session))) == 1

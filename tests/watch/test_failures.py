@@ -96,9 +96,7 @@ def fails_after_running(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Call
     return run
 
 
-# --- backends ----------------------------------------------------------------------------------------------------------
-
-
+# --- backends -------------------------------------------------------------------------------------------------------
 def with_tag(gm: torch.fx.GraphModule, inputs: Sequence[Any], tag: str = "", **kwargs: Any) -> Any:
     raise ValueError(f"{tag} fails")
 
@@ -183,9 +181,7 @@ def test_a_mode_of_inductor_is_the_options_it_stands_for(watch: Watch) -> None:
     assert case.surroundings.backend.options["max_autotune"] is True
 
 
-# --- failures, and what is none ----------------------------------------------------------------------------------------
-
-
+# --- failures, and what is none -------------------------------------------------------------------------------------
 def test_a_failure_that_dynamo_swallows_is_found_and_marked(watch: Watch) -> None:
     seen = []
     with torch._dynamo.config.patch(suppress_errors=True):
@@ -341,9 +337,7 @@ def test_failures_of_several_threads(watch: Watch) -> None:
         assert folder.load(one.case, ours=True).inputs
 
 
-# --- what is kept ------------------------------------------------------------------------------------------------------
-
-
+# --- what is kept ---------------------------------------------------------------------------------------------------
 def test_inputs_that_the_graph_writes_are_kept_as_they_were(watch: Watch) -> None:
     x = torch.arange(4.0)
     found, case = watch.one(lambda: torch.compile(lambda x: x.add_(1) * 2, backend=fails_after_running)(x))
@@ -371,9 +365,7 @@ def test_inputs_that_share_memory_are_kept_so(watch: Watch) -> None:
 
 def test_a_written_input_with_history_is_no_leaf(watch: Watch) -> None:
     leaf = torch.ones(3, requires_grad=True)
-    found, case = watch.one(
-        lambda: torch.compile(lambda x: x.mul_(2).sum(), backend=fails_after_running)(leaf * 1.0)
-    )
+    found, case = watch.one(lambda: torch.compile(lambda x: x.mul_(2).sum(), backend=fails_after_running)(leaf * 1.0))
     [tensor] = case.inputs
     assert isinstance(tensor, Tensor)
     assert (tensor.requires_grad, tensor.leaf) == (True, False)
@@ -383,9 +375,7 @@ def test_a_written_input_with_history_is_no_leaf(watch: Watch) -> None:
 def test_strides_and_conjugates_are_kept(watch: Watch) -> None:
     x = torch.arange(6.0).reshape(2, 3).t()
     z = torch.tensor([1 + 2j]).conj()
-    found, case = watch.one(
-        lambda: torch.compile(lambda x, z: x.sum() + z.real, backend=fails_after_running)(x, z)
-    )
+    found, case = watch.one(lambda: torch.compile(lambda x, z: x.sum() + z.real, backend=fails_after_running)(x, z))
     kept = inputs_of(found, case)
     assert kept[0].stride() == (1, 3)
     assert torch.equal(kept[0], x)
@@ -496,9 +486,7 @@ def _not_suppressed(watch: Watch, program: Program) -> None:
     raise errors[0]
 
 
-# --- --keep-going ------------------------------------------------------------------------------------------------------
-
-
+# --- --keep-going ---------------------------------------------------------------------------------------------------
 def fails_in_place(x: torch.Tensor) -> torch.Tensor:
     x.add_(1)
     return x * 2
@@ -572,9 +560,7 @@ def test_without_keep_going_it_raises(watch: Watch) -> None:
     assert seen == []
 
 
-# --- watching() --------------------------------------------------------------------------------------------------------
-
-
+# --- watching() -----------------------------------------------------------------------------------------------------
 @pytest.fixture
 def fresh() -> Iterator[None]:
     torch._dynamo.reset()

@@ -27,7 +27,9 @@ def outbox(tmp_path: Path) -> Outbox:
     return box
 
 
-def told(outbox: Outbox, phase: Phase = Phase.RUN_FORWARD, number: int = 1, name: str = "failure", **more: object) -> None:
+def told(
+    outbox: Outbox, phase: Phase = Phase.RUN_FORWARD, number: int = 1, name: str = "failure", **more: object
+) -> None:
     failure = of_signal(number, phase).to_json()
     outbox.event(name, number=number, failure=failure, case=None, **more)
 
@@ -69,7 +71,9 @@ def test_a_broken_last_line_costs_that_line_alone(outbox: Outbox) -> None:
     assert not process.ended
 
 
-@pytest.mark.parametrize("garbage", [b"\xff\xfe\n", b"[1, 2]\n", b"3\n", b'{"no": "event"}\n', b"\0" * 50 + b"\n", b"\n\n"])
+@pytest.mark.parametrize(
+    "garbage", [b"\xff\xfe\n", b"[1, 2]\n", b"3\n", b'{"no": "event"}\n', b"\0" * 50 + b"\n", b"\n\n"]
+)
 def test_a_line_that_is_no_event_is_skipped(outbox: Outbox, garbage: bytes) -> None:
     (outbox.folder / "events.jsonl").write_bytes(garbage)
     outbox.event("end")

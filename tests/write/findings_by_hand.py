@@ -33,9 +33,7 @@ def a_case() -> Case:
 
 def a_repro(out: Path, *, verified: bool = True, name: str = "repro.py") -> Repro:
     reason = "" if verified else "it ran to its end without failing"
-    return Repro(
-        out / name, SCRIPT, "torch.compile", 1, ("torch",), 0, verified, 3, 3 if verified else 1, reason
-    )
+    return Repro(out / name, SCRIPT, "torch.compile", 1, ("torch",), 0, verified, 3, 3 if verified else 1, reason)
 
 
 def a_finding(out: Path, name: str = "f1", *, repro: Repro | None = None, why_not: str = "") -> Finding:

@@ -70,7 +70,7 @@ def test_what_it_needs_besides_torch_is_named() -> None:
     assert "besides" not in docstring(written())
 
 
-@pytest.mark.parametrize("summary", ['say """hello"""', "C:\\new\\table", "a" * 400, "naïve \u2014 ‘quoted’"])
+@pytest.mark.parametrize("summary", ['say """hello"""', "C:\\new\\table", "a" * 400, "naïve \u2014 \u2018quoted\u2019"])
 def test_whatever_the_error_says_the_script_stays_valid(summary: str) -> None:
     text = written(replace(FAILURE, summary=summary))
     assert text.endswith(SCRIPT)

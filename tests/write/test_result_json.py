@@ -39,7 +39,8 @@ def test_a_run_with_a_verified_failure(tmp_path: Path) -> None:
         "lines": 3, "imports": ["torch"], "data_bytes": 0,
     }  # fmt: skip
     assert failure["reduction"] == {
-        "ops_before": 412, "ops_after": 1, "judged": 9, "judged_to_smallest": 9, "seconds": pytest.approx(21.345, abs=0.01),
+        "ops_before": 412, "ops_after": 1, "judged": 9, "judged_to_smallest": 9,
+        "seconds": pytest.approx(21.345, abs=0.01),
     }  # fmt: skip
 
 

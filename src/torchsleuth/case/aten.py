@@ -11,6 +11,7 @@ import torch
 from torchsleuth import torch_api
 from torchsleuth.case import from_torch
 from torchsleuth.case.failure import Failure, Phase
+from torchsleuth.case.ir import Graph
 from torchsleuth.case.model import Case, Input, Level, Opaque, Scalar, Storage, Tensor
 from torchsleuth.case.program.frame import constant
 
@@ -26,7 +27,7 @@ _NOT_CONTEXT = {
 
 def sketch(module: torch.fx.GraphModule, inputs: Sequence[Any], kwargs: Mapping[str, Any], forward: Case) -> Case:
     attributes = from_torch.Tensors()
-    graph = from_torch.graph_of(module, attributes)
+    graph = _as_given(from_torch.graph_of(module, attributes), inputs)
     found: list[Input] = []
     storages: list[Storage] = []
     for value in inputs:
@@ -36,6 +37,16 @@ def sketch(module: torch.fx.GraphModule, inputs: Sequence[Any], kwargs: Mapping[
         Level.ATEN, graph, tuple(found), constants, tuple(storages), forward.surroundings, forward.phase, None,
         forward.versions, forward.compile_id, _context(module, kwargs),
     )  # fmt: skip
+
+
+def _as_given(graph: Graph, inputs: Sequence[Any]) -> Graph:
+    """With what Inductor is given: what a forward saved may be strided otherwise than when the backward was traced."""
+    given = {
+        node.name: from_torch.describe(value)
+        for node, value in zip(graph.placeholders, inputs, strict=True)
+        if isinstance(value, torch.Tensor)
+    }
+    return replace(graph, nodes=tuple(replace(n, value=given.get(n.name, n.value)) for n in graph.nodes))
 
 
 def _input(value: Any, storages: list[Storage]) -> Input:

@@ -38,7 +38,9 @@ def _list_passes(context: click.Context, parameter: click.Parameter, wanted: boo
 def command(out: Path | None, budget: float, jobs: int, trust: bool, case: Path) -> int:
     """Reduce a kept Case to the smallest program that fails in the same way.
 
-    CASE is a folder like torchsleuth-out/.../cases/f1, or the output folder of a run.  Exit status as of `run`.
+    CASE is a folder like torchsleuth-out/.../cases/f1, or the output folder of a run.
+
+    Exit status: 1 reproduced and reduced, 2 bad input, 3 it does not fail alone here, 4 it fails in eager too.
     """
     from torchsleuth import kept, pipeline
     from torchsleuth.write import terminal

@@ -26,9 +26,14 @@ class Oracle:
     deadline: float = float("inf")  # of time.monotonic
     stopped: Callable[[], bool] = lambda: False
     on_smaller: Callable[[Case, int], None] = lambda case, judged: None
+    ran: Callable[[], int] | None = None  # judgements that ran compiled code; all that were asked, where nobody counts
     known: dict[str, bool] = field(default_factory=dict)
     judged: int = 0
     judged_to_smallest: int = 0
+
+    @property
+    def counted(self) -> int:
+        return self.judged if self.ran is None else self.ran()
 
     def fails(self, case: Case) -> bool:
         return self.fail([case])[0]
@@ -56,8 +61,8 @@ class Oracle:
     def _consider(self, case: Case) -> None:
         if operators(case.graph) < operators(self.best.graph):
             self.best = case
-            self.judged_to_smallest = self.judged
-            self.on_smaller(case, self.judged)
+            self.judged_to_smallest = self.counted
+            self.on_smaller(case, self.counted)
 
     def _key(self, case: Case) -> str | None:
         text = self.key_of(case)

@@ -41,9 +41,10 @@ def _install(outbox: Outbox) -> None:
 
 
 def _force_eager() -> None:
-    from torchsleuth import torch_api
+    """From now on nothing is compiled.  Under TORCH_COMPILE_DISABLE=1 instead, fullgraph=True complains of that."""
+    import torch
 
-    torch_api.force_eager()
+    torch.compiler.set_stance("force_eager")
 
 
 def _end(outbox: Outbox) -> None:

@@ -140,11 +140,12 @@ class _Holder:
 
 def _carry_backend(function: Any, options: Mapping[str, Any]) -> Code:
     found = guarded.guarded(_carried)("backend", id(function), _Holder(function))
-    if found is None:
-        module = getattr(function, "__module__", type(function).__module__)
-        name = getattr(function, "__qualname__", type(function).__qualname__)
-        return Code("backend", f"{module}.{name}", "", (str(module),), False, "its source could not be read")
-    return found
+    if found is not None and found.name:
+        return found
+    module = getattr(function, "__module__", type(function).__module__)
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    why = found.why_not if found is not None else "its source could not be read"
+    return Code("backend", f"{module}.{name}", "", (str(module),), False, why)
 
 
 def _operators(graph: Graph) -> tuple[list[Code], list[str]]:

@@ -20,6 +20,7 @@ class Signature:
     names: dict[str, str] = field(default_factory=dict)  # node -> expression inside the function
     parameters: list[str] = field(default_factory=list)  # of the function
     arguments: list[str] = field(default_factory=list)  # at the call, module-level names
+    tensors: dict[str, Tensor] = field(default_factory=dict)  # arguments that are tensors, by name
     members: list[tuple[str, str, Tensor]] = field(default_factory=list)  # attribute, node, tensor
     sizes: list[str] = field(default_factory=list)  # lines that bind symbolic sizes
     floats: set[str] = field(default_factory=set)  # placeholders passed as Python floats
@@ -67,6 +68,7 @@ def _tensor(script: Script, found: Signature, node: Node, value: Tensor) -> None
     found.names[node.name] = name
     found.parameters.append(name)
     found.arguments.append(name)
+    found.tensors[name] = value
     script.inputs.append(f"{name} = {script.tensor(value, name, script.inputs)}")
     if value.dynamic and script.case.surroundings.dynamic is not True:
         script.imports.add("import torch._dynamo")
@@ -183,7 +185,7 @@ def _flat(path: str) -> str:
 def _write_call(script: Script, signature: Signature, is_module: bool) -> None:
     surroundings, backward = script.case.surroundings, script.case.phase.backward
     dynamic = True if signature.whole_dynamic else surroundings.dynamic
-    if signature.whole_dynamic and surroundings.dynamic is not True:
+    if dynamic:
         _keep_static(script, signature)
     if is_module:
         script.inputs.append("model = Model()")
@@ -199,9 +201,10 @@ def _write_call(script: Script, signature: Signature, is_module: bool) -> None:
 
 
 def _keep_static(script: Script, signature: Signature) -> None:
-    """dynamic=True would make every size symbolic: say which tensors were not."""
-    marked = {line.split("(")[1].split(",")[0] for line in script.inputs if "maybe_mark_dynamic" in line}
-    for name in signature.arguments:
-        if name in signature.parameters and name not in marked:
+    """dynamic=True would make every size symbolic: say which the program had fixed itself."""
+    for name, tensor in signature.tensors.items():
+        fixed = [dim for dim, size in enumerate(tensor.shape) if dim not in tensor.dynamic and size > 1]
+        if fixed:
             script.imports.add("import torch._dynamo")
-            script.inputs.append(f"torch._dynamo.mark_static({name})")
+            dims = "" if not tensor.dynamic else f", {fixed[0] if len(fixed) == 1 else fixed}"
+            script.inputs.append(f"torch._dynamo.mark_static({name}{dims})")

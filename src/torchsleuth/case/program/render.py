@@ -121,7 +121,7 @@ class Script:
         sources = {}
         for number, code in enumerate(codes):
             # Text of the user's is put in last: blank lines inside its strings are not ours to tidy.
-            sources[f"<<carried {number}>>"] = code.source if code.stands_alone else _import_line(code.imports)
+            sources[f"<<carried {number}>>"] = code.source or _import_line(code.imports)
             lines += [f"<<carried {number}>>", ""]
         lines += self.definitions
         seeded = any("rand" in line for line in self.inputs) and not self.case.phase.compiling
