@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 import time
@@ -186,7 +187,7 @@ class Investigation:
             finding, failure=failure, component=ladder.component, rungs=ladder.rungs, judged=bench.judge.judged - before
         )
         runs = 1 if self._plan.minimize else 3
-        repro = self._write_and_verify(finding, used, best, ladder, home, first=first, runs=runs)
+        repro = self._write_and_verify(finding, used, best, ladder, home, bench, first=first, runs=runs)
         finding = replace(finding, repro=repro, why_not="" if repro.verified else repro.reason)
         if not self._plan.minimize or not repro.verified:
             return finding
@@ -205,14 +206,11 @@ class Investigation:
         finding = replace(
             finding, judged=before + smaller.judged, judged_to_smallest=before + smaller.judged_to_smallest
         )
-        if smaller.case == case:
-            repro = self._write_and_verify(finding, case, best, ladder, home, first=first, runs=3)
-            return replace(finding, repro=repro)
-        kept = finding.repro.source if finding.repro else ""
-        repro = self._write_and_verify(finding, smaller.case, best, ladder, home, first=first, runs=3, reduced=True)
-        if not repro.verified and finding.repro is not None:
+        repro = self._write_and_verify(
+            finding, smaller.case, best, ladder, home, bench, first=first, runs=3, reduced=True
+        )
+        if not repro.verified:
             self._say(f"the smaller script is not good enough: {repro.reason}")
-            files.write_text(finding.repro.path, kept)
             return finding
         folder.save(smaller.case, home / "smallest")
         return replace(finding, repro=repro, culprit=_culprit_left(finding.culprit, smaller.case))
@@ -258,40 +256,61 @@ class Investigation:
         best: Tried,
         ladder: Ladder,
         home: Path,
+        bench: Bench,
         *,
         first: bool,
         runs: int,
         reduced: bool = False,
     ) -> Repro:
+        """Verified where nobody looks; only then does it take the place of what was there."""
         failure = finding.failure
         limit = hang_limit(case) if failure.kind is Kind.HANG else None
         rendering = render(case, best.form, data=best.with_data, hang_limit=limit)
         ops = operators(case.graph)
         notes = [] if reduced or ops <= 3 else [f"Not reduced: {ops} operators, as the program had them."]
         text = repro_text.with_docstring(rendering, case, failure, ladder.component, ladder.rungs, notes)
-        path = (self._out if first else home) / "repro.py"
-        files.write_text(path, text)
-        data_bytes = 0
-        if rendering.data and best.folder is not None:
-            shutil.copy(best.folder / DATA_FILE, path.with_name(DATA_FILE))
-            data_bytes = path.with_name(DATA_FILE).stat().st_size
+        draft = Path(tempfile.mkdtemp(prefix="draft-", dir=self._scratch))
+        files.write_text(draft / "repro.py", text)
+        if rendering.data:
+            bench.write_data(rendering, home, draft / DATA_FILE)
         self._say("verifying repro.py in fresh processes, without torchsleuth")
-        proof = self._verify(path, failure, runs, (limit or 0) * 2 + self.means.deadline)
-        return _repro(path, text, rendering.form, ops, rendering.imports, data_bytes, proof)
+        # A module of the user's that the script must import is found where the program found it.
+        path = self.means.path if rendering.imports != ("torch",) else ()
+        proof = self._verify(draft / "repro.py", failure, runs, (limit or 0) * 2 + self.means.deadline, path)
+        final = (self._out if first else home) if proof.verified else home / "unverified"
+        data_bytes = _put_in_place(draft, final)
+        return _repro(final / "repro.py", text, rendering.form, ops, rendering.imports, data_bytes, proof)
 
-    def _verify(self, script: Path, failure: Failure, runs: int, deadline: float) -> Verification:
+    def _verify(self, script: Path, failure: Failure, runs: int, deadline: float, path: Sequence[str]) -> Verification:
         """In a thread of its own, so that Ctrl-C can end what it started."""
         if self._plan.stopped():
             return Verification(0, 0, None, (), STOPPED)
+        environment = dict(self.means.environment)
+        if path:
+            environment["PYTHONPATH"] = os.pathsep.join([*path, environment.get("PYTHONPATH", "")])
         with ThreadPoolExecutor(1, "verification") as pool:
             proof = pool.submit(
-                verify, script, failure, python=self.means.python, environment=self.means.environment, runs=runs,
+                verify, script, failure, python=self.means.python, environment=environment, runs=runs,
                 deadline=deadline, jobs=self.means.jobs,
             )  # fmt: skip
             while not wait([proof], _LOOK_EVERY).done:
                 if self._plan.stopped():
                     end_guarded()
         return replace(proof.result(), reason=STOPPED) if self._plan.stopped() else proof.result()
+
+
+def _put_in_place(draft: Path, final: Path) -> int:
+    """Moves a script and its data; the bytes of the data."""
+    data = draft / DATA_FILE
+    final.mkdir(parents=True, exist_ok=True)
+    (final / DATA_FILE).unlink(missing_ok=True)
+    size = 0
+    if data.exists():
+        size = data.stat().st_size
+        with files.replacing(final / DATA_FILE) as temporary:
+            shutil.copy(data, temporary)
+    files.write_text(final / "repro.py", (draft / "repro.py").read_text(encoding="utf-8"))
+    return size
 
 
 def _repro(

@@ -84,13 +84,13 @@ class Bench:
         folder = self._scratch / f"trial-{next(self._numbers)}"
         folder.mkdir(parents=True)
         if rendering.data:
-            problem = self._write_data(rendering, home, folder / DATA_FILE)
+            problem = self.write_data(rendering, home, folder / DATA_FILE)
             if problem:
                 return Outcome(Verdict.HARNESS_ERROR, reason=problem)
         runs = 2 if case.surroundings.cache_hit else 1
         return Trial(rendering.source, folder, case.phase, self.deadline, cache_runs=runs), rendering
 
-    def _write_data(self, rendering: Rendering, home: Path, target: Path) -> str:
+    def write_data(self, rendering: Rendering, home: Path, target: Path) -> str:
         """In a process of its own: the tool itself never imports torch."""
         wanted = {name: codec.encode(tensor) for name, tensor in rendering.data.items()}
         done = subprocess.run(
