@@ -52,6 +52,7 @@ class Place:
         self.name = name
         self.work, self.temporary = root / "work", root / "tmp"
         self.cache, self.sessions = root / "cache" / name, root / "sessions" / name
+        shutil.rmtree(self.sessions, ignore_errors=True)  # of a run before, where the folder was kept
         for folder in (self.work, self.temporary, self.cache, self.sessions):
             folder.mkdir(parents=True, exist_ok=True)
         self._number = 0

@@ -100,7 +100,8 @@ def test_while_it_judges(tmp_path: Path, moment: str) -> None:
     assert "stopped by Ctrl-C" in failure["why_not"]
     if moment.startswith("verifying"):
         assert failure["repro"]["verified"] is False
-        assert (tool.out / "repro.py").exists()
+        assert (tool.out / failure["repro"]["path"]).exists()
+        assert not (tool.out / "repro.py").exists(), "what is not verified is not announced"
     assert Path(tool.said[-1].strip()).name in ("issue.md", "repro.py")
 
 
