@@ -46,6 +46,12 @@ def one_paragraph(said: str) -> None:
     assert said.endswith(".")
 
 
+def test_a_folder_that_cannot_be_made_is_no_question_of_space(refused) -> None:
+    said = refused("--out", "/proc/nowhere", "program.py")
+    one_paragraph(said)
+    assert "Check the path and its permissions" in said
+
+
 def test_nothing_to_run(refused) -> None:
     assert "Missing argument 'COMMAND...'" in refused()
 

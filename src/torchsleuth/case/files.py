@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import tempfile
@@ -49,7 +50,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def unwritable(path: Path, error: OSError) -> OutputUnwritable:
+    mend = "Free some space there" if error.errno == errno.ENOSPC else "Check the path and its permissions"
     return OutputUnwritable(
-        f"Cannot write {path}: {error.strerror or error}. "
-        "Free some space there, or choose another folder with --out DIR."
+        f"Cannot write {path}: {error.strerror or error}. {mend}, or choose another folder with --out DIR."
     )
