@@ -21,7 +21,7 @@ PACKAGE = "torchsleuth"
 AUTOLOAD = "torchsleuth_autoload"
 
 SHARED = ("errors", "torch_api")
-IN_ORDER = ("case", "watch", "judge", "locate", "reduce", "write")
+IN_ORDER = ("case", "referee", "watch", "judge", "locate", "reduce", "write")
 BESIDE = ("backends", "explain", "replay")
 ALL_ROOMS = frozenset((*SHARED, *IN_ORDER, *BESIDE))
 
@@ -34,7 +34,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "minimise": ALL_ROOMS,
     "investigate": ALL_ROOMS | {"minimise"},
     "doctor": ALL_ROOMS,
-    "pipeline": ALL_ROOMS | {"investigate"},
+    "wrong_numbers": ALL_ROOMS,
+    "pipeline": ALL_ROOMS | {"investigate", "wrong_numbers"},
     "watching": ALL_ROOMS | {"pipeline"},
     "kept": ALL_ROOMS | {"pipeline"},
     "__init__": ALL_ROOMS | {"pipeline", "watching"},

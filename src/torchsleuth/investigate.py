@@ -18,7 +18,7 @@ from torchsleuth import minimise
 from torchsleuth.case import files, folder
 from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.ir import operators
-from torchsleuth.case.model import Backend, Case
+from torchsleuth.case.model import Backend, Case, Check
 from torchsleuth.case.program import Form, render
 from torchsleuth.case.program.render import DATA_FILE
 from torchsleuth.errors import JudgeBroken, SleuthError
@@ -138,14 +138,17 @@ class Investigation:
         if found.case is None:
             return replace(
                 finding,
-                component=Component.DYNAMO if found.failure.kind is Kind.DYNAMO_ERROR else Component.UNKNOWN,
+                component=Component.DYNAMO
+                if found.dynamo or found.failure.kind is Kind.DYNAMO_ERROR
+                else Component.UNKNOWN,
                 culprit=Culprit(source=named.line_named(found.failure)),
-                why_not=_WITHOUT_GRAPH[found.failure.kind is Kind.DYNAMO_ERROR],
+                why_not=_DYNAMOS_NUMBERS if found.dynamo else _WITHOUT_GRAPH[found.failure.kind is Kind.DYNAMO_ERROR],
                 seconds=time.monotonic() - began,
             )
         _move(found.case, home)
         try:
-            case = replace(folder.load(home, ours=True), failure=found.failure, phase=found.failure.phase)
+            check = Check() if found.failure.kind is Kind.ACCURACY else None
+            case = replace(folder.load(home, ours=True), failure=found.failure, phase=found.failure.phase, check=check)
             inner = _load_inner(home)
         except SleuthError as error:
             return replace(finding, case=home, why_not=str(error))
@@ -325,6 +328,9 @@ _WITHOUT_GRAPH = {
     True: "Dynamo failed before it had a graph, so there is no graph to run alone.",
     False: "The graph was not kept, so there is none to run alone; logs/trouble.log may say why.",
 }
+
+
+_DYNAMOS_NUMBERS = "Every graph is right and the program is not: Dynamo's own work cannot be run alone yet."
 
 
 def end_guarded() -> None:

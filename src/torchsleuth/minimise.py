@@ -53,6 +53,9 @@ def same_failure(tried: Tried, failure: Failure) -> bool:
     if failure.kind in (Kind.CRASH, Kind.HANG):
         known = failure.fingerprint.error not in ("crash", "hang")
         return outcome.failure.kind is failure.kind and (not known or outcome.fails_like(failure.fingerprint))
+    if failure.kind is Kind.ACCURACY:
+        # The referee tells a nan from another value, which the assertion of the finished script does not.
+        return outcome.failure.kind is failure.kind and outcome.failure.fingerprint == failure.fingerprint
     if failure.kind is Kind.OUT_OF_MEMORY:
         return outcome.failure.kind is Kind.OUT_OF_MEMORY
     return outcome.fails_like(failure.fingerprint)

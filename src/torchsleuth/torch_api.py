@@ -15,6 +15,30 @@ from typing import Any
 
 import torch
 
+# --- operators seen one by one --------------------------------------------------------------------------------------
+
+
+def dispatch_mode() -> Any:
+    """The class of modes that see every operator below autograd."""
+    return importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
+
+
+def written_arguments(operator: Any) -> tuple[int, ...]:
+    """Places of the arguments that an operator writes, by its schema."""
+    arguments = operator._schema.arguments
+    return tuple(i for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write)
+
+
+def modes_off() -> Any:
+    """A context in which operators reach no mode."""
+    return importlib.import_module("torch.utils._python_dispatch")._disable_current_modes()
+
+
+def reads_bits(operator: Any) -> bool:
+    """Whether it takes the bits of a float for something else."""
+    return operator is torch.ops.aten.view.dtype
+
+
 # --- names of functions -------------------------------------------------------------------------------------------
 
 _SEARCHED = (
@@ -449,6 +473,11 @@ def use_caches(folder: str) -> None:
     precompiled = getattr(package, "DynamoCache", None)
     if precompiled is not None and hasattr(precompiled, "path_prefix"):
         precompiled.path_prefix = os.path.join(folder, "inductor", "dynamo")
+
+
+def draw_like_eager() -> None:
+    """Compiled code draws the random numbers that eager draws."""
+    vars(importlib.import_module("torch._inductor"))["config"].fallback_random = True
 
 
 def switch_compilation(on: bool) -> None:

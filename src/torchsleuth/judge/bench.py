@@ -78,7 +78,7 @@ class Bench:
         self, case: Case, home: Path, form: Form, backend: Backend | None, data: bool
     ) -> tuple[Trial, Rendering] | Outcome:
         try:
-            rendering = render(case, form, backend=backend, data=data)
+            rendering = render(case, form, backend=backend, data=data, refereed=case.check is not None)
         except CannotRender as error:
             return Outcome(Verdict.HARNESS_ERROR, reason=f"this form cannot hold it: {error}")
         folder = self._scratch / f"trial-{next(self._numbers)}"

@@ -29,7 +29,7 @@ class Record:
     number: int
     compile_id: str
     sketch: Case  # the Case without values
-    module: torch.fx.GraphModule | None  # for --keep-going
+    eager: torch.fx.GraphModule | None  # to run in its place, or to compare with
     constants: list[weakref.ref[torch.Tensor]]
     mutated: frozenset[int] = frozenset()
     calls: int = 0
@@ -158,7 +158,7 @@ def note_aot_mutations(record: Record) -> None:
 
 def clone_mutated(record: Record, inputs: Sequence[Any]) -> dict[int, torch.Tensor]:
     """The inputs that the call is going to write, and those that share their memory, as they are now."""
-    if not record.mutated or (record.calls > _CLONED_CALLS and record.module is None):
+    if not record.mutated or (record.calls > _CLONED_CALLS and record.eager is None):
         return {}
     families = _families(inputs)
     chosen = [f for f in families if not record.mutated.isdisjoint(f)]

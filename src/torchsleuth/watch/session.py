@@ -40,6 +40,7 @@ class Options:
     most_cases: int = 12
     dump_first: bool = False  # keep values before each stage: after a crash that sizes alone did not show
     eager: bool = False  # compile nothing, and let nobody notice
+    numbers: str = ""  # compare compiled graphs with eager: "forward", or "backward" for gradients too
 
     def dump(self) -> str:
         return json.dumps(self.__dict__)
