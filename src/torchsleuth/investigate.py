@@ -183,6 +183,7 @@ class Investigation:
             return replace(finding, why_not=told or "it does not fail alone", eager_fails_too=eager)
         failure = _said_alone(best, found.failure)
         used = case if best.form is not Form.INNER or inner is None else inner
+        used = minimise.with_tolerance(used, best)
         ladder = self._climb(bench, used, home, best, failure)
         if self._plan.stopped():
             ladder = Ladder(Component.UNKNOWN, ())

@@ -15,9 +15,11 @@ from torchsleuth.case.program import CannotRender, Form, render
 from torchsleuth.judge.bench import Bench, Tried
 from torchsleuth.judge.environment import with_torchsleuth
 from torchsleuth.judge.outcome import Verdict
+from torchsleuth.locate import divergence
 from torchsleuth.reduce.facts import Facts, from_graph
 from torchsleuth.reduce.oracle import Oracle
 from torchsleuth.reduce.reducer import Reducer, counted
+from torchsleuth.referee import told
 
 Say = Callable[[str], None]
 _PROBE_SECONDS = 120.0
@@ -79,10 +81,38 @@ def reduce_case(case: Case, failure: Failure, form: Form, data: bool, named: str
     oracle = Oracle(judge, key, case, deadline, means.stopped, smaller, lambda: means.bench.judge.judged - before)
     start = key(case)
     facts = probe(case, means)
-    reducer = Reducer(oracle, facts, named=named, width=means.jobs, say=means.say)
+    suspects = diverging(case, failure, form, data, means)
+    reducer = Reducer(oracle, facts, named=named, suspects=suspects, width=means.jobs, say=means.say)
     assert start is not None  # it was judged in this form a moment ago
     best = reducer.reduce()
-    return Reduced(best, oracle.counted, oracle.judged_to_smallest)
+    counts = oracle.counted, oracle.judged_to_smallest
+    if best.check is not None:
+        best = with_tolerance(best, means.bench.try_case(best, means.home, form, data=data))
+    return Reduced(best, *counts)
+
+
+def with_tolerance(case: Case, tried: Tried) -> Case:
+    """What the script allows lies between the noise that was measured and the error."""
+    if case.check is None or tried.outcome.failure is None:
+        return case
+    limits = told.tolerance(told.read(tried.outcome.failure.text))
+    return case if limits is None else replace(case, check=replace(case.check, rtol=limits[0], atol=limits[1]))
+
+
+def diverging(case: Case, failure: Failure, form: Form, data: bool, means: Means) -> list[str]:
+    """Of wrong numbers in a forward: the operator at which they begin."""
+    if failure.kind is not Kind.ACCURACY or case.phase.backward or form is not Form.COMPILE:
+        return []
+
+    def judge(opened: Case) -> Failure | None:
+        return means.bench.try_case(opened, means.home, form, data=data).outcome.failure
+
+    means.say("looking for the first operator whose result is wrong")
+    found = divergence.find(case, judge)
+    if found is None or found.culprit is None:
+        return []
+    means.say(f"{found.culprit.name} is the first of {len(found.wrong)} results that are wrong")
+    return [found.culprit.name]
 
 
 def probe(case: Case, means: Means) -> Facts:
@@ -112,6 +142,7 @@ def _tensor(row: Mapping[str, object], known: Tensor | None) -> Tensor:
         low=row["low"],  # type: ignore[arg-type]
         high=row["high"],  # type: ignore[arg-type]
         requires_grad=bool(row["requires_grad"]),
+        literal=tuple(row["literal"]),  # type: ignore[arg-type]
     )
 
 

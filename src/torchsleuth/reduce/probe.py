@@ -41,7 +41,7 @@ def _describe(tensor: torch.Tensor) -> dict[str, Any]:
     found = tensors.describe([tensor.detach()], look=True).tensors[0]
     return {
         "shape": list(found.shape), "stride": list(found.stride), "dtype": found.dtype, "device": found.device,
-        "low": found.low, "high": found.high, "requires_grad": tensor.requires_grad,
+        "low": found.low, "high": found.high, "literal": list(found.literal), "requires_grad": tensor.requires_grad,
     }  # fmt: skip
 
 

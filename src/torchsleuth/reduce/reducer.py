@@ -19,11 +19,19 @@ _ROUNDS = 4  # of all passes; each round that changes something may make room fo
 
 class Reducer:
     def __init__(
-        self, oracle: Oracle, facts: Facts, *, named: str | None = None, width: int = 1, say: Say = lambda _: None
+        self,
+        oracle: Oracle,
+        facts: Facts,
+        *,
+        named: str | None = None,
+        suspects: Sequence[str] = (),
+        width: int = 1,
+        say: Say = lambda _: None,
     ) -> None:
         self._oracle = oracle
         self._facts = facts
         self._named = named
+        self._suspects = suspects  # nodes at which it begins, by what was seen
         self._width = width
         self._say = say
         self._whole = oracle.best
@@ -50,6 +58,11 @@ class Reducer:
                 chosen = search.minimise(chosen, lambda sets, b=bypass: self._test(sets, b), width=self._width)  # type: ignore[misc]
 
     def _guess(self, everything: Sequence[Unit]) -> list[Unit]:
+        for unit in everything:
+            if not unit.isdisjoint(self._suspects):
+                self._say("trying the suspect alone")
+                if self._test([frozenset({unit})], False)[0]:
+                    return [unit]
         suspects = guess.named(self._whole.graph, everything, self._named)
         for suspect in suspects:
             self._say(f"trying {self._named} alone")

@@ -1,12 +1,11 @@
 """The last line of a script that is judged: the referee in the place of the assertion that a reader gets.
 
-check(run, lambda: f, torch.compile)
+check(run, lambda: f, lambda: torch.compile(f), ["out"])
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -14,11 +13,12 @@ from typing import Any
 import torch
 
 from torchsleuth import torch_api
+from torchsleuth.referee import told
 from torchsleuth.referee.graph import copies
 from torchsleuth.referee.referee import Report, referee
 from torchsleuth.referee.values import Seen, flatten
 
-MARK = "torchsleuth-referee: "
+_MOST = 2000  # wrong values that a verdict lists
 
 
 class Wrong(AssertionError):
@@ -27,17 +27,12 @@ class Wrong(AssertionError):
     def __init__(self, report: Report) -> None:
         self.report = report
         first = report.wrong[0]
-        told = {
-            "how": report.how,
-            "size": report.size,
-            "wrong": [asdict(d) for d in report.wrong[:1000]],
-            "notes": report.notes,
-        }
-        super().__init__(f"{first.path}: {first.how}: {first.text}\n{MARK}{json.dumps(told)}")
+        lines = [f"{first.path}: {first.how}: {first.text}", told.line([asdict(d) for d in report.wrong[:_MOST]])]
+        super().__init__("\n".join([*lines, *report.notes]))
 
 
 def check(
-    run: Callable[[Any], Any], make: Callable[[], Any], compile: Callable[[Any], Any], names: Sequence[str]
+    run: Callable[[Any], Any], eager: Callable[[], Any], compiled: Callable[[], Any], names: Sequence[str]
 ) -> None:
     """Raises Wrong where compiled code is wrong.  `names` are those of what `run` returns, in order."""
 
@@ -47,7 +42,7 @@ def check(
         return [s for name, value in zip(names, values, strict=True) for s in flatten(value, name)]
 
     with _loading_through_operators():
-        report = referee(lambda: seen(make()), lambda: seen(compile(make())))
+        report = referee(lambda: seen(eager()), lambda: seen(compiled()))
     if report.wrong:
         raise Wrong(report)
 

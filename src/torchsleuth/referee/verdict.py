@@ -24,6 +24,7 @@ class Difference:
     text: str  # one line of numbers
     compiled_error: float = 0.0  # RMS against float64, relative to its size
     eager_error: float = 0.0
+    scale: float = 0.0  # RMS of the values themselves
     excused: str = ""  # why it does not count
 
 
@@ -132,10 +133,10 @@ def _floats(path: str, eager: torch.Tensor, compiled: torch.Tensor, given: Refer
         f"float64 {r[place].item():.6g}"
     )
     if worse > explained:
-        return Difference(path, "values", line, worse / unit, own / unit)
+        return Difference(path, "values", line, worse / unit, own / unit, scale)
     if bool((e.isfinite() != c.isfinite()).any()):
         return Difference(path, "nan", _classes(e, c, r), excused="float64 sides with compiled, not with eager")
-    return Difference(path, "values", line, worse / unit, own / unit, excused="no more than rounding explains")
+    return Difference(path, "values", line, worse / unit, own / unit, scale, "no more than rounding explains")
 
 
 def _without_reference(path: str, eager: torch.Tensor, compiled: torch.Tensor) -> Difference:

@@ -42,11 +42,12 @@ class Callable:
     """What is compiled, and what it is called with."""
 
     maker: str  # "f", or "Model()"
+    compiled: str  # the same, compiled
     arguments: tuple[str, ...]
     tensors: tuple[Placed, ...]
 
 
-def write_runs(script: Script, target: Callable, arguments: Sequence[str], dynamic: bool | None) -> None:
+def write_runs(script: Script, target: Callable, arguments: Sequence[str]) -> None:
     case = script.case
     check = case.check or Check()
     lines: list[str] = []
@@ -63,19 +64,20 @@ def write_runs(script: Script, target: Callable, arguments: Sequence[str], dynam
     shown = _shown(case, check, target)
     lines.append(f"return {', '.join(expression for _, expression in shown)}")
     script.definitions += ["def run(f):", *(f"    {line}" for line in lines), "", ""]
-    options = ", ".join([target.maker, *frame.compile_arguments(case.surroundings.backend, dynamic)])
     if script.refereed:
         script.imports.add("from torchsleuth.referee.script import check")
-        inner = ", ".join(["f", *frame.compile_arguments(case.surroundings.backend, dynamic)])
         names = ", ".join(repr(name) for name, _ in shown)
-        script.run.append(f"check(run, lambda: {target.maker}, lambda f: torch.compile({inner}), [{names}])")
+        script.run.append(f"check(run, lambda: {target.maker}, lambda: {target.compiled}, [{names}])")
         return
-    script.run += [f"compiled = run(torch.compile({options}))", _assertion(check, target.maker)]
+    limits = "" if check.rtol is None else f", rtol={check.rtol:.1g}, atol={check.atol or 0.0:.1g}"
+    script.run += [
+        f"compiled, eager = run({target.compiled}), run({target.maker})",
+        f"torch.testing.assert_close(compiled, eager, equal_nan=True{limits})",
+    ]
 
 
-def _assertion(check: Check, maker: str) -> str:
-    limits = "" if check.rtol is None else f", rtol={check.rtol:g}, atol={check.atol or 0.0:g}"
-    return f"torch.testing.assert_close(compiled, run({maker}), equal_nan=True{limits})"
+def names(case: Case, target: Callable) -> list[str]:
+    return [name for name, _ in _shown(case, case.check or Check(), target)]
 
 
 def _backward(case: Case, check: Check) -> list[str]:

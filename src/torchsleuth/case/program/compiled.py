@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from torchsleuth.case.ir import Graph, Node, Op, Ref, inputs_of
-from torchsleuth.case.model import Opaque, Role, Scalar, Tensor
+from torchsleuth.case.model import Case, Opaque, Role, Scalar, Tensor
 from torchsleuth.case.program import compared, frame
 from torchsleuth.case.program.names import short_name
 from torchsleuth.case.program.render import Script
@@ -31,7 +31,7 @@ def write(script: Script) -> None:
     case = script.case
     signature = _signature(script)
     arguments, script.inputs = script.inputs, []
-    is_module = bool(signature.members or case.graph.tensors or case.graph.modules)
+    is_module = _is_module(case, signature)
     functions = _bodies(case.graph, script)
     main = _main(case.graph, script, signature, functions, is_module)
     script.definitions += main
@@ -42,7 +42,17 @@ def write(script: Script) -> None:
         script.inputs = arguments + script.inputs
         _write_call(script, signature, is_module, dynamic)
     else:
-        compared.write_runs(script, _callable(signature, is_module), arguments, dynamic)
+        compared.write_runs(script, _callable(case, signature, is_module, dynamic), arguments)
+
+
+def observed(case: Case) -> list[str]:
+    """Names of what is compared with eager in a script of this form."""
+    signature = _signature(Script(case, data=False))
+    return compared.names(case, _callable(case, signature, _is_module(case, signature), None))
+
+
+def _is_module(case: Case, signature: Signature) -> bool:
+    return bool(signature.members or case.graph.tensors or case.graph.modules)
 
 
 def _signature(script: Script) -> Signature:
@@ -190,11 +200,13 @@ def _flat(path: str) -> str:
     return path.replace(".", "_")
 
 
-def _callable(signature: Signature, is_module: bool) -> compared.Callable:
+def _callable(case: Case, signature: Signature, is_module: bool, dynamic: bool | None) -> compared.Callable:
     placed = [compared.Placed(name, node, f"f.{name}", tensor) for name, node, tensor in signature.members] + [
         compared.Placed(name, "", name, tensor) for name, tensor in signature.tensors.items()
     ]
-    return compared.Callable("Model()" if is_module else "f", tuple(signature.arguments), tuple(placed))
+    maker = "Model()" if is_module else "f"
+    options = ", ".join([maker, *frame.compile_arguments(case.surroundings.backend, dynamic)])
+    return compared.Callable(maker, f"torch.compile({options})", tuple(signature.arguments), tuple(placed))
 
 
 def _write_call(script: Script, signature: Signature, is_module: bool, dynamic: bool | None) -> None:

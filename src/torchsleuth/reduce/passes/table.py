@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from torchsleuth.case.model import Case
-from torchsleuth.reduce.passes import arguments, inputs, outputs, shapes, surroundings
+from torchsleuth.reduce.passes import arguments, inputs, numbers, outputs, shapes, surroundings
 
 Propose = Callable[[Case], Iterator[Case]]
 
@@ -28,5 +28,8 @@ PASSES = (
     Pass("dtypes", "floating dtypes become float32", inputs.float32),
     Pass("shared inputs", "two inputs that look alike become one", inputs.shared),
     Pass("outputs", "one output where several are", outputs.propose),
+    Pass("one result", "one of the values compared with eager where several are", numbers.one_result),
+    Pass("tangents", "a backward that begins with ones", numbers.plain_tangents),
+    Pass("values", "inputs of ones, zeros or counted numbers", numbers.made_inputs),
     Pass("arguments", "keyword arguments and constants to their defaults", arguments.propose),
 )
