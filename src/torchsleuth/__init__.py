@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torchsleuth.checking import check
     from torchsleuth.watching import watching
 
-__all__ = ["__version__", "watching"]
+__all__ = ["__version__", "check", "watching"]
 __version__ = "0.1.0"
 
-_HOMES = {"watching": "torchsleuth.watching"}
+_HOMES = {"check": "torchsleuth.checking", "watching": "torchsleuth.watching"}
 
 
 def __getattr__(name: str) -> Any:

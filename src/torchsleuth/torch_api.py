@@ -6,6 +6,7 @@ file costs nothing and a name that moved breaks one function here and nothing el
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import os
@@ -418,6 +419,21 @@ def aot_eager_with(
     return compiled
 
 
+def copy_of_graph(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The graph as it is now, to run in eager later: backends change the one they are given."""
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(module.graph, {}))
+    return torch.fx.GraphModule(module, graph)
+
+
+def compile_with_inductor(
+    gm: torch.fx.GraphModule, inputs: Sequence[Any], options: dict[str, Any]
+) -> Callable[..., Any]:
+    compile_fx = importlib.import_module("torch._inductor.compile_fx").compile_fx
+    compiled: Callable[..., Any] = compile_fx(gm, inputs, config_patches=options or None)
+    return compiled
+
+
 def inductor_with(
     gm: torch.fx.GraphModule, inputs: Sequence[Any], forward: Compiler, backward: Compiler
 ) -> Callable[..., Any]:
@@ -478,6 +494,12 @@ def use_caches(folder: str) -> None:
 def draw_like_eager() -> None:
     """Compiled code draws the random numbers that eager draws."""
     vars(importlib.import_module("torch._inductor"))["config"].fallback_random = True
+
+
+@contextlib.contextmanager
+def drawing_like_eager() -> Iterator[None]:
+    with importlib.import_module("torch._inductor.config").patch(fallback_random=True):
+        yield
 
 
 def switch_compilation(on: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ def check_graph(eager: Function, compiled: Function, inputs: Sequence[Any], *, b
     def run(function: Function) -> list[Seen]:
         return observe(function, inputs, backward=backward)
 
-    with _untouched_generators():
+    with untouched_generators():
         return referee(lambda: run(eager), lambda: run(compiled))
 
 
@@ -30,7 +30,7 @@ def observe(function: Function, inputs: Sequence[Any], *, backward: bool) -> lis
     outputs = function(*given)
     seen = list(flatten(outputs, "out"))
     if backward:
-        _backward(outputs)
+        run_backward(outputs)
     for i, value in enumerate(given):
         if isinstance(value, torch.Tensor):
             seen += flatten(value, f"inputs[{i}]")
@@ -39,7 +39,7 @@ def observe(function: Function, inputs: Sequence[Any], *, backward: bool) -> lis
     return seen
 
 
-def _backward(outputs: Any) -> None:
+def run_backward(outputs: Any) -> None:
     """With weights that differ from element to element: a sum would hide what adds up to nothing."""
     ends = [o for o in _tensors(outputs) if o.requires_grad]
     if not ends:
@@ -58,6 +58,8 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
     elif isinstance(value, (list, tuple)):
         for one in value:
             yield from _tensors(one)
+    elif isinstance(value, Mapping):
+        yield from _tensors(list(value.values()))
 
 
 def copies(inputs: Sequence[Any]) -> list[Any]:
@@ -106,7 +108,7 @@ def _like(copy: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def _untouched_generators() -> Iterator[None]:
+def untouched_generators() -> Iterator[None]:
     devices = range(torch.cuda.device_count()) if torch.cuda.is_available() and torch.cuda.is_initialized() else ()
     with torch.random.fork_rng(devices=list(devices)):
         yield

@@ -17,18 +17,18 @@ from torchsleuth.referee import told
 from torchsleuth.referee.graph import copies
 from torchsleuth.referee.referee import Report, referee
 from torchsleuth.referee.values import Seen, flatten
+from torchsleuth.referee.wrong import WrongNumbers
 
 _MOST = 2000  # wrong values that a verdict lists
 
 
-class Wrong(AssertionError):
-    """Compiled code gives wrong numbers; the report says which."""
+class Wrong(WrongNumbers):
+    """The verdict on a script, with a line that the tool reads."""
 
     def __init__(self, report: Report) -> None:
-        self.report = report
         first = report.wrong[0]
         lines = [f"{first.path}: {first.how}: {first.text}", told.line([asdict(d) for d in report.wrong[:_MOST]])]
-        super().__init__("\n".join([*lines, *report.notes]))
+        super().__init__("\n".join([*lines, *report.notes]), report)
 
 
 def check(

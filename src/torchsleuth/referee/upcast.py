@@ -23,6 +23,14 @@ class NoReference(Exception):
     """An operator looks at the bits of a float: there is no float64 run of it."""
 
 
+_active = 0
+
+
+def is_active() -> bool:
+    """Whether a float64 run is under way: what is copied for it should be wide."""
+    return _active > 0
+
+
 class Upcast(torch_api.dispatch_mode()):  # type: ignore[misc]
     """`nudge` moves every float that enters by about so much of its size, and zeros by `floor`."""
 
@@ -33,6 +41,17 @@ class Upcast(torch_api.dispatch_mode()):  # type: ignore[misc]
         self._nudge = nudge
         self._floor = floor
         self._random = torch.Generator().manual_seed(seed)
+
+    def __enter__(self) -> Upcast:
+        global _active
+        _active += 1
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        global _active
+        _active -= 1
+        super().__exit__(*error)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None

@@ -67,17 +67,10 @@ def sketch(
         number,
         compile_id,
         case,
-        _copy(module) if keep_module else None,
+        torch_api.copy_of_graph(module) if keep_module else None,
         [weakref.ref(t) for t in attributes.kept],
         _mutated(module, graph),
     )
-
-
-def _copy(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The graph as it is now, to run in eager later: backends change the one they are given."""
-    graph = torch.fx.Graph()
-    graph.output(graph.graph_copy(module.graph, {}))
-    return torch.fx.GraphModule(module, graph)
 
 
 def _describe(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torchsleuth.case.failure import Failure, Phase, wrong_numbers
+from torchsleuth.case.program.names import short_name
 from torchsleuth.referee.graph import check_graph
 from torchsleuth.referee.referee import Report
+from torchsleuth.referee.verdict import Difference
 from torchsleuth.watch.capture import Record
 from torchsleuth.watch.schedule import Schedule
 
@@ -21,9 +25,22 @@ def look(
         return None
     began = time.perf_counter()
     wanted = backward and record.sketch.surroundings.grad
-    report = check_graph(record.eager.forward, compiled, inputs, backward=wanted)
+    report = named(check_graph(record.eager.forward, compiled, inputs, backward=wanted), record)
     schedule.looked(record.number, time.perf_counter() - began, wrong=bool(report.wrong))
     return report
+
+
+def named(report: Report, record: Record) -> Report:
+    """With the program's own names: x for inputs[0]."""
+    pairs = zip(record.sketch.graph.placeholders, record.sketch.inputs, strict=True)
+    names = [short_name(getattr(value, "source", ""), node.name) for node, value in pairs]
+
+    def plain(difference: Difference) -> Difference:
+        found = re.match(r"inputs\[(\d+)\]", difference.path)
+        rest = difference.path[found.end() :] if found else ""
+        return replace(difference, path=names[int(found.group(1))] + rest) if found else difference
+
+    return replace(report, wrong=tuple(map(plain, report.wrong)), excused=tuple(map(plain, report.excused)))
 
 
 def failure_of(report: Report) -> Failure:
