@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from torchsleuth.case.ir import Node, Op, Ref, Value, map_args
-from torchsleuth.case.model import Case, Input, Role, Scalar, Storage, Tensor
+from torchsleuth.case.ir import Ref, map_args
+from torchsleuth.case.model import Case, Input, Role, Storage, Tensor
 from torchsleuth.case.program.values import contiguous_stride, is_contiguous
 from torchsleuth.reduce.edit import is_floating
 
@@ -32,33 +32,6 @@ def without_gradients(case: Case) -> Iterator[Case]:
 
 def plain_arguments(case: Case) -> Iterator[Case]:
     yield from _changed(case, lambda t: replace(t, role=Role.ARGUMENT))
-
-
-def static(case: Case) -> Iterator[Case]:
-    numbers = {
-        n.name: v.value
-        for n, v in zip(case.graph.placeholders, case.inputs, strict=True)
-        if isinstance(v, Scalar) and v.symbol
-    }
-    plain = tuple(replace(v, dynamic=()) if isinstance(v, Tensor) else v for v in case.inputs)
-    if plain == case.inputs and not numbers:
-        return
-    nodes = [_static_node(n, numbers) for n in case.graph.nodes if n.name not in numbers]
-    kept = tuple(v for n, v in zip(case.graph.placeholders, plain, strict=True) if n.name not in numbers)
-    surroundings = replace(case.surroundings, dynamic=None)
-    yield replace(case, graph=replace(case.graph, nodes=tuple(nodes)), inputs=kept, surroundings=surroundings)
-
-
-def _static_node(node: Node, numbers: dict[str, int | float | bool]) -> Node:
-    def put(leaf: object) -> object:
-        return numbers[leaf.name] if isinstance(leaf, Ref) and leaf.name in numbers else leaf
-
-    value = node.value
-    if value is not None and node.op is Op.PLACEHOLDER:
-        value = Value(value.dtype, tuple(0 if isinstance(s, str) else s for s in value.shape), None, value.device)
-    return replace(
-        node, args=map_args(node.args, put), kwargs={k: map_args(v, put) for k, v in node.kwargs.items()}, value=value
-    )
 
 
 def contiguous(case: Case) -> Iterator[Case]:
