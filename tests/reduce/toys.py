@@ -77,7 +77,7 @@ def reduced(
             check_legal(one)
         return [fails(one) for one in cases]
 
-    oracle = Oracle(judge, lambda c: graph_text.write(c.graph) + repr(c.inputs) + repr(c.surroundings), case)
+    oracle = Oracle(judge, lambda c: graph_text.write(c.graph) + repr((c.inputs, c.surroundings, c.phase)), case)
     Reducer(oracle, from_graph(case), hints=Hints(named, noted or Noted()), width=width).reduce()
     return oracle.best, oracle
 

@@ -1,7 +1,7 @@
 """Fewer operators inside the bodies of higher-order operators.
 
-A body keeps its inputs, whose number and order the operator decides.  What a dropped operator gave is an input of its
-own that looks the same, else an input of the body that does; where there is none, it stays.
+What a dropped operator gave is an input of its own that looks the same, else an input of the body that does, else one
+more operand of the higher-order operator, where that has a place for more; otherwise the operator stays.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of, map_args
 from torchsleuth.case.model import Case
+from torchsleuth.reduce import lift
 from torchsleuth.reduce.edit import tidy
 from torchsleuth.reduce.inline import inlined
 from torchsleuth.reduce.units import Unit, picks, units
@@ -38,8 +39,13 @@ def keep_inside(case: Case, path: Path, keep: Collection[str]) -> Case | None:
     body = _at(case.graph, path)
     if body is None:
         return None
-    smaller = _kept(body, keep)
-    return None if smaller is None else tidy(replace(case, graph=_with(case.graph, path, smaller)))
+    smaller, missing = _kept(body, keep)
+    if missing and len(path) > 1:
+        return None
+    graph = _with(case.graph, path, smaller)
+    if not missing:
+        return tidy(replace(case, graph=graph))
+    return lift.as_operands(replace(case, graph=graph), path[0], missing)
 
 
 def _at(graph: Graph, path: Path) -> Graph | None:
@@ -57,7 +63,8 @@ def _with(graph: Graph, path: Path, body: Graph) -> Graph:
     return replace(graph, bodies={**graph.bodies, path[0]: inner})
 
 
-def _kept(body: Graph, keep: Collection[str]) -> Graph | None:
+def _kept(body: Graph, keep: Collection[str]) -> tuple[Graph, list[Node]]:
+    """The smaller body, and the dropped nodes whose values it still reads."""
     nodes = {n.name: n for n in body.nodes}
     free = picks(body)
     gone: set[str] = set()
@@ -72,14 +79,11 @@ def _kept(body: Graph, keep: Collection[str]) -> Graph | None:
                 instead[node.name] = instead.get(other, other)
         else:
             left.append(_renamed(node, instead))
-    known: set[str] = set()
-    for node in left:
-        if not set(inputs_of(node)) <= known:
-            return None
-        known.add(node.name)
-    smaller = replace(body, nodes=tuple(left))
-    named = {n.target for n in left if n.op is Op.GET_ATTR}
-    return replace(smaller, bodies={k: v for k, v in body.bodies.items() if k in named})
+    read = {name for node in left for name in inputs_of(node)}
+    named = {n.target for n in left if n.op is Op.GET_ATTR and n.name in read}
+    left = [n for n in left if n.op is not Op.GET_ATTR or n.name in read]
+    smaller = replace(body, nodes=tuple(left), bodies={k: v for k, v in body.bodies.items() if k in named})
+    return smaller, [nodes[name] for name in gone if name in read]
 
 
 def _stand_in(node: Node, nodes: dict[str, Node], body: Graph) -> str | None:

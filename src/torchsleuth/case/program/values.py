@@ -115,6 +115,8 @@ def _finished(text: str, tensor: Tensor) -> str:
 def _fresh(tensor: Tensor, shape: tuple[int, ...]) -> str:
     if tensor.dtype in _FLOATS:
         return f"torch.randn({_sizes(shape)}{_options(tensor)})"
+    if tensor.dtype == "torch.bool" and tensor.low is not None and tensor.low == tensor.high:
+        return f"torch.{'ones' if tensor.low else 'zeros'}({_sizes(shape)}{_options(tensor)})"
     if tensor.dtype == "torch.bool":
         return f"torch.randint(0, 2, {shape!r}{_options(tensor)})"
     if tensor.dtype.startswith("torch.float") or tensor.dtype.startswith("torch.complex"):

@@ -52,7 +52,9 @@ def _public(node: Node) -> Node | None:
 
 
 def _slice(node: Node) -> Node | None:
-    source, dim, start, stop, step = (*node.args, 0, None, None, None)[:5] if len(node.args) > 1 else (None,) * 5
+    source, *rest = node.args
+    defaults: list[Arg] = [0, None, None, None]
+    dim, start, stop, step = rest + defaults[len(rest) :]
     if type(dim) is not int or dim < 0 or node.kwargs:
         return None
     if type(stop) is int and stop >= 2**62:
