@@ -113,15 +113,19 @@ def without_settings(tree: ast.Module) -> Iterator[tuple[str, str]]:
     for number, statement in enumerate(tree.body):
         changed = copy.deepcopy(tree)
         text = ast.unparse(statement)
-        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], (ast.Attribute, ast.Subscript)):
-            del changed.body[number]
-        elif isinstance(statement, ast.Expr) and re.match(r"torch\.(set_|use_|_dynamo\.)", text):
-            del changed.body[number]
-        elif isinstance(statement, ast.With):
+        if isinstance(statement, ast.With):
             changed.body[number : number + 1] = statement.body
+        elif _is_setting(statement, text):
+            del changed.body[number]
         else:
             continue
         yield f"without `{text.splitlines()[0]}`", ast.unparse(changed)
+
+
+def _is_setting(statement: ast.stmt, text: str) -> bool:
+    if isinstance(statement, ast.Assign):
+        return isinstance(statement.targets[0], (ast.Attribute, ast.Subscript))
+    return isinstance(statement, ast.Expr) and bool(re.match(r"torch\.(set_|use_|_dynamo\.)", text))
 
 
 class _Rename(ast.NodeTransformer):
