@@ -115,7 +115,14 @@ class _Run:
             judge, key, case, self.deadline, means.stopped, smaller, lambda: means.bench.judge.judged - self.before
         )
         best = Reducer(oracle, probe(case, means, home), hints=hints, width=means.jobs, say=means.say).reduce()
+        data = data and not self._fails_with_made_inputs(best, form, home)
         return Reduced(best, oracle.counted, oracle.judged_to_smallest, form, data)
+
+    def _fails_with_made_inputs(self, case: Case, form: Form, home: Path) -> bool:
+        """What is left may no longer need the values that the whole needed."""
+        if self.means.stopped():
+            return False
+        return same_failure(self.means.bench.try_cases([case], home, form)[0], self.failure)
 
     def flat(self, case: Case) -> Reduced | None:
         """From the ATen graph, where that fails alike under torch.compile."""

@@ -1,4 +1,4 @@
-"""Numbers in the calls become 1 or 0."""
+"""Numbers in the calls become 1 or 0: factors and bounds, not the sizes that operators take as lists."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from torchsleuth.case.ir import Arg, Graph, Node, leaves, map_args
 from torchsleuth.case.model import Case
 
+_TAKE_SIZES = frozenset("view reshape expand repeat unflatten new_zeros new_ones zeros ones randn empty full".split())
 _MOST = 24  # numbers to ask about one by one: a table of data in a call is no list of constants
 
 
@@ -29,9 +30,12 @@ def _odd(value: Arg) -> bool:
 
 
 def _numbers(node: Node) -> Iterator[Arg]:
+    """Floats wherever they stand; whole numbers that are an argument by themselves."""
     for leaf in leaves((node.args, dict(node.kwargs))):
-        if _odd(leaf):
+        if isinstance(leaf, float) and _odd(leaf):
             yield leaf
+    if node.target.rpartition(".")[2] not in _TAKE_SIZES:
+        yield from (v for v in (*node.args, *node.kwargs.values()) if type(v) is int and _odd(v))
 
 
 def _everywhere(case: Case, change: Callable[[Arg], Arg]) -> Case:
