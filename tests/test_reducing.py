@@ -78,3 +78,29 @@ def test_the_relu_of_a_fused_kernel_is_found_by_its_name(tmp_path: Path) -> None
     assert "relu(" in ran.repro
     assert ran.failure["reduction"]["judged_to_smallest"] <= 10
     assert ran.failure["reduction"]["judged"] <= 30
+
+
+def test_the_body_of_a_higher_order_operator_takes_its_place(tmp_path: Path) -> None:
+    ran = torchsleuth_run(
+        tmp_path,
+        "train.py",
+        options=(),
+        train="""
+            import torch
+            import torch.utils.checkpoint
+            from torchsleuth.backends.faulty import faulty
+
+            def block(x, w):
+                return torch.tanh(torch.sin(x @ w) + 1) * 2
+
+            def f(x, w):
+                x = torch.utils.checkpoint.checkpoint(block, torch.relu(x), w, use_reentrant=False)
+                return torch.cond(x.sum() > 0, lambda x: x.cos(), lambda x: x.exp() + 1, (x,))
+
+            torch.compile(f, backend=faulty("tanh"))(torch.ones(4, 4, requires_grad=True), torch.ones(4, 4))
+        """,
+    )
+    assert ran.failure["repro"]["ops"] == 1
+    assert ran.failure["repro"]["form"] == "torch.compile"
+    assert "torch.tanh(" in ran.repro
+    assert "cond" not in ran.repro

@@ -18,6 +18,7 @@ from torchsleuth.judge.environment import with_torchsleuth
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.reduce.facts import Facts, from_graph
 from torchsleuth.reduce.flatten import flattened
+from torchsleuth.reduce.inline import inlined
 from torchsleuth.reduce.oracle import Oracle
 from torchsleuth.reduce.reducer import Hints, Reducer, counted
 from torchsleuth.reduce.units import has_levels
@@ -98,6 +99,9 @@ class _Run:
 
     def reduce(self, case: Case, form: Form, data: bool, hints: Hints, home: Path) -> Reduced:
         means = self.means
+        if form is Form.BACKEND:  # a body that Dynamo cannot compile again may be what stands in the way
+            flat = next((c for c in inlined(case) if self._fails(c, Form.COMPILE, home, data=data)), None)
+            case, form = (case, form) if flat is None else (flat, Form.COMPILE)
 
         def judge(cases: Sequence[Case]) -> list[bool]:
             return [same_failure(t, self.failure) for t in means.bench.try_cases(cases, home, form, data=data)]
@@ -115,14 +119,17 @@ class _Run:
             judge, key, case, self.deadline, means.stopped, smaller, lambda: means.bench.judge.judged - self.before
         )
         best = Reducer(oracle, probe(case, means, home), hints=hints, width=means.jobs, say=means.say).reduce()
-        data = data and not self._fails_with_made_inputs(best, form, home)
+        # What is left may no longer need the values, or the form, that the whole needed.
+        if data and self._fails(best, form, home, data=False):
+            data = False
+        if form is Form.BACKEND and self._fails(best, Form.COMPILE, home, data=data):
+            form = Form.COMPILE
         return Reduced(best, oracle.counted, oracle.judged_to_smallest, form, data)
 
-    def _fails_with_made_inputs(self, case: Case, form: Form, home: Path) -> bool:
-        """What is left may no longer need the values that the whole needed."""
+    def _fails(self, case: Case, form: Form, home: Path, *, data: bool) -> bool:
         if self.means.stopped():
             return False
-        return same_failure(self.means.bench.try_cases([case], home, form)[0], self.failure)
+        return same_failure(self.means.bench.try_cases([case], home, form, data=data)[0], self.failure)
 
     def flat(self, case: Case) -> Reduced | None:
         """From the ATen graph, where that fails alike under torch.compile."""

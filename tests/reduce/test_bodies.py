@@ -76,11 +76,14 @@ def test_a_body_that_is_called_once_reads_the_operands(operator, arguments):
     assert flat.graph.nodes[2].args == (Ref("before"),)
 
 
-def test_an_autograd_function_gives_what_its_forward_gives():
-    forward = body("sin")
+def forward() -> Graph:
+    """Of an autograd.Function: its outputs, and what it saves for the backward."""
     output = Node("output", Op.OUTPUT, "output", (((Ref("b0"),), (Ref("p0"),)),))
-    forward = Graph((*forward.nodes[:-1], output))
-    case = case_with("autograd_function_apply", {"f": forward, "b": body("cos")}, lambda refs: (*refs, Ref("before")))
+    return Graph((*body("sin").nodes[:-1], output))
+
+
+def test_an_autograd_function_gives_what_its_forward_gives():
+    case = case_with("autograd_function_apply", {"f": forward(), "b": body("cos")}, lambda refs: (*refs, Ref("before")))
     (flat,) = inlined(case)
     check_legal(flat)
     assert targets(flat) == ["before", "sin", "after"]

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_bodies import body, case_with, everywhere, forward
 from test_units import jacobian
 from toys import chain, needs, targets
 
 from torchsleuth import minimise
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
+from torchsleuth.case.ir import Ref
 from torchsleuth.case.model import Autocast, Case, Level, Opaque, Surroundings
 from torchsleuth.case.program import Form
 from torchsleuth.judge.bench import Tried
@@ -30,6 +32,7 @@ class ToyBench:
 
     fails: Callable[[Case], bool]
     noted: Noted = field(default_factory=Noted)
+    fails_as: Callable[[Form], bool] = lambda form: True
     fails_without_data: bool = True
     judged: int = 0
     homes: list[str] = field(default_factory=list)
@@ -41,7 +44,8 @@ class ToyBench:
     def try_cases(self, cases: Sequence[Case], home: Path, form: Form, *, data: bool = False) -> list[Tried]:
         self.judged += len(cases)
         self.homes += [home.name for _ in cases]
-        return [Tried(self._outcome(self.fails(c) and (data or self.fails_without_data)), form, data) for c in cases]
+        right = self.fails_as(form) and (data or self.fails_without_data)
+        return [Tried(self._outcome(right and self.fails(c)), form, data) for c in cases]
 
     def _outcome(self, fails: bool) -> Outcome:
         return Outcome(Verdict.FAILED, FAILURE, noted=self.noted) if fails else Outcome(Verdict.PASSED)
@@ -52,10 +56,12 @@ def no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(minimise, "_run_probe", lambda means, home: {})
 
 
-def reduced(case: Case, inner: Case | None, bench: ToyBench, data: bool = False) -> minimise.Reduced:
+def reduced(
+    case: Case, inner: Case | None, bench: ToyBench, data: bool = False, form: Form = Form.COMPILE
+) -> minimise.Reduced:
     any_bench: Any = bench
     means = minimise.Means(any_bench, Path("home"), "python", {}, (), 1, 600.0, lambda: False, lambda _: None)
-    return minimise.reduce_case(case, FAILURE, Form.COMPILE, data, Hints(), means, inner)
+    return minimise.reduce_case(case, FAILURE, form, data, Hints(), means, inner)
 
 
 def aten(case: Case) -> Case:
@@ -122,3 +128,19 @@ def test_data_that_the_small_case_no_longer_needs_goes():
     assert not reduced(chain(5, {2: "bug"}), None, ToyBench(needs("bug")), data=True).with_data
     needed = ToyBench(needs("bug"), fails_without_data=False)
     assert reduced(chain(5, {2: "bug"}), None, needed, data=True).with_data
+
+
+def test_a_body_that_needed_the_backends_form_goes_and_the_form_with_it():
+    case = case_with("autograd_function_apply", {"f": forward(), "b": body("cos")}, lambda r: (*r, Ref("before")))
+
+    def fails(candidate: Case) -> bool:
+        return "sin" in everywhere(candidate)
+
+    found = reduced(case, None, ToyBench(fails), form=Form.BACKEND)
+    assert (targets(found.case), found.form) == (["sin"], Form.COMPILE)
+
+
+def test_the_backends_form_stays_where_it_is_needed():
+    bench = ToyBench(needs("bug"), fails_as=lambda form: form is Form.BACKEND)
+    found = reduced(chain(9, {4: "bug"}), None, bench, form=Form.BACKEND)
+    assert (targets(found.case), found.form) == (["bug"], Form.BACKEND)
