@@ -99,11 +99,19 @@ class Reducer:
         everything = units(self._whole.graph)
         if len(everything) <= 1:
             return
-        chosen = self._guess(everything) or self._cut(everything)
-        for bypass in (True, False):
-            if len(chosen) > 1:
-                self._say(f"searching among {len(chosen)} operators")
-                chosen = search.minimise(chosen, lambda sets, b=bypass: self._test(sets, b), width=self._width)  # type: ignore[misc]
+        guessed = self._guess(everything)
+        if guessed:
+            self._search(guessed, bypass=False)
+        else:
+            self._search(self._cut(everything), bypass=True)
+
+    def _search(self, chosen: list[Unit], *, bypass: bool) -> None:
+        """`chosen` fails, with values bypassed or cut as said; the other way is tried where that fails too."""
+        for way in (bypass, not bypass):
+            if len(chosen) < 2 or (way is not bypass and not self._test([chosen], way)[0]):
+                return
+            self._say(f"searching among {len(chosen)} operators")
+            chosen = search.minimise(chosen, lambda sets, w=way: self._test(sets, w), width=self._width)  # type: ignore[misc]
 
     def _guess(self, everything: Sequence[Unit]) -> list[Unit]:
         """A set of operators that fails and is small, or nothing."""
