@@ -31,7 +31,7 @@ from torchsleuth.judge.trial import deadline_for
 from torchsleuth.judge.verify import Verification, verify
 from torchsleuth.locate import named
 from torchsleuth.locate.ladder import Component, Ladder, climb
-from torchsleuth.reduce.reducer import counted
+from torchsleuth.reduce.reducer import Hints, counted
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.session import Process
 from torchsleuth.write import issue, repro_text
@@ -195,17 +195,28 @@ class Investigation:
         finding = replace(finding, repro=repro, why_not="" if repro.verified else repro.reason)
         if not self._plan.minimize or not repro.verified:
             return finding
-        return self._minimise(finding, used, best, ladder, home, bench, first=first)
+        return self._minimise(finding, used, inner, best, ladder, home, bench, first=first)
 
     def _minimise(
-        self, finding: Finding, case: Case, best: Tried, ladder: Ladder, home: Path, bench: Bench, *, first: bool
+        self,
+        finding: Finding,
+        case: Case,
+        inner: Case | None,
+        best: Tried,
+        ladder: Ladder,
+        home: Path,
+        bench: Bench,
+        *,
+        first: bool,
     ) -> Finding:
         place = home / "inner" if best.form is Form.INNER else home
         means = minimise.Means(
             bench, place, self.means.python, self.means.environment, self.means.path, self.means.jobs,
             self._plan.budget, self._plan.stopped, self._say,
         )  # fmt: skip
-        smaller = minimise.reduce_case(case, finding.failure, best.form, best.with_data, finding.culprit.op, means)
+        hints = Hints(finding.culprit.op, best.outcome.noted)
+        smaller = minimise.reduce_case(case, finding.failure, best.form, best.with_data, hints, means, inner)
+        best = replace(best, form=smaller.form, with_data=smaller.with_data)
         before = finding.judged
         finding = replace(
             finding, judged=before + smaller.judged, judged_to_smallest=before + smaller.judged_to_smallest

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchsleuth.case.failure import Failure, Kind
+from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case, Tensor
 from torchsleuth.case.program import CannotRender, Form, render
 from torchsleuth.judge.bench import Bench, Tried
@@ -17,12 +18,17 @@ from torchsleuth.judge.environment import with_torchsleuth
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.locate import divergence
 from torchsleuth.reduce.facts import Facts, from_graph
+from torchsleuth.reduce.flatten import flattened
+from torchsleuth.reduce.inline import inlined
 from torchsleuth.reduce.oracle import Oracle
-from torchsleuth.reduce.reducer import Reducer, counted
+from torchsleuth.reduce.reducer import Hints, Reducer, counted
+from torchsleuth.reduce.units import has_levels
 from torchsleuth.referee import told
 
 Say = Callable[[str], None]
 _PROBE_SECONDS = 120.0
+_FEW = 3  # operators: no other way to say it is tried where there are not more than these
+_FEW_OF_LEVELS = 10  # the same, for the ATen graph of a program whose own graph holds functorch levels
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,8 @@ class Reduced:
     case: Case
     judged: int
     judged_to_smallest: int
+    form: Form
+    with_data: bool
 
 
 def same_failure(tried: Tried, failure: Failure) -> bool:
@@ -63,32 +71,100 @@ def same_failure(tried: Tried, failure: Failure) -> bool:
     return outcome.fails_like(failure.fingerprint)
 
 
-def reduce_case(case: Case, failure: Failure, form: Form, data: bool, named: str | None, means: Means) -> Reduced:
-    def judge(cases: Sequence[Case]) -> list[bool]:
-        return [same_failure(t, failure) for t in means.bench.try_cases(cases, means.home, form, data=data)]
+def reduce_case(
+    case: Case, failure: Failure, form: Form, data: bool, hints: Hints, means: Means, inner: Case | None = None
+) -> Reduced:
+    """The smallest of what the Case and, where that promises more, its ATen graph can be reduced to."""
+    run = _Run(failure, means, means.bench.judge.judged, time.monotonic() + means.budget)
+    flat = flattened(inner) if inner is not None and form is not Form.INNER else None
+    if flat is not None and has_levels(case.graph):
+        found = run.flat(flat)
+        if found is not None and operators(found.case.graph) <= _FEW_OF_LEVELS:
+            return found
+        other = run.reduce(case, form, data, hints, means.home)
+        return _smaller(other, found)
+    found = run.reduce(case, form, data, hints, means.home)
+    if flat is None or operators(found.case.graph) <= _FEW:
+        return found
+    return _smaller(found, run.flat(flat))
 
-    def key(candidate: Case) -> str | None:
-        try:
-            return render(candidate, form, data=data).source
-        except CannotRender:
+
+def _smaller(first: Reduced, second: Reduced | None) -> Reduced:
+    if second is None or operators(second.case.graph) >= operators(first.case.graph):
+        return replace(first, judged=max(first.judged, second.judged if second else 0))
+    return second
+
+
+@dataclass(frozen=True)
+class _Run:
+    failure: Failure
+    means: Means
+    before: int  # judgements that were made already
+    deadline: float
+
+    def reduce(self, case: Case, form: Form, data: bool, hints: Hints, home: Path) -> Reduced:
+        means = self.means
+        if form is Form.BACKEND:  # a body that Dynamo cannot compile again may be what stands in the way
+            flat = next((c for c in inlined(case) if self._fails(c, Form.COMPILE, home, data=data)), None)
+            case, form = (case, form) if flat is None else (flat, Form.COMPILE)
+
+        def judge(cases: Sequence[Case]) -> list[bool]:
+            return [same_failure(t, self.failure) for t in means.bench.try_cases(cases, home, form, data=data)]
+
+        def key(candidate: Case) -> str | None:
+            try:
+                return render(candidate, form, data=data).source
+            except CannotRender:
+                return None
+
+        def smaller(candidate: Case, judged: int) -> None:
+            means.say(f"down to {counted(candidate)} after {judged} judgement{'s' * (judged != 1)}")
+
+        oracle = Oracle(
+            judge, key, case, self.deadline, means.stopped, smaller, lambda: means.bench.judge.judged - self.before
+        )
+        hints = replace(hints, suspects=self._suspects(case, form, data, home))
+        best = Reducer(oracle, probe(case, means, home), hints=hints, width=means.jobs, say=means.say).reduce()
+        # What is left may no longer need the values, or the form, that the whole needed.
+        if data and self._fails(best, form, home, data=False):
+            data = False
+        if form is Form.BACKEND and self._fails(best, Form.COMPILE, home, data=data):
+            form = Form.COMPILE
+        counts = oracle.counted, oracle.judged_to_smallest
+        if best.check is not None:
+            best = with_tolerance(best, means.bench.try_case(best, home, form, data=data))
+        return Reduced(best, *counts, form, data)
+
+    def _suspects(self, case: Case, form: Form, data: bool, home: Path) -> tuple[str, ...]:
+        """Of wrong numbers in a forward: the operator at which they begin."""
+        if case.check is None or case.phase.backward or form is not Form.COMPILE:
+            return ()
+
+        def judge(opened: Case) -> Failure | None:
+            return self.means.bench.try_case(opened, home, form, data=data).outcome.failure
+
+        self.means.say("looking for the first operator whose result is wrong")
+        found = divergence.find(case, judge)
+        if found is None or found.culprit is None:
+            return ()
+        self.means.say(f"{found.culprit.name} is the first of {len(found.wrong)} results that are wrong")
+        return (found.culprit.name,)
+
+    def _fails(self, case: Case, form: Form, home: Path, *, data: bool) -> bool:
+        if self.means.stopped():
+            return False
+        return same_failure(self.means.bench.try_cases([case], home, form, data=data)[0], self.failure)
+
+    def flat(self, case: Case) -> Reduced | None:
+        """From the ATen graph, where that fails alike under torch.compile."""
+        if time.monotonic() > self.deadline or self.means.stopped():
             return None
-
-    def smaller(candidate: Case, judged: int) -> None:
-        means.say(f"down to {counted(candidate)} after {judged} judgement{'s' * (judged != 1)}")
-
-    before = means.bench.judge.judged
-    deadline = time.monotonic() + means.budget
-    oracle = Oracle(judge, key, case, deadline, means.stopped, smaller, lambda: means.bench.judge.judged - before)
-    start = key(case)
-    facts = probe(case, means)
-    suspects = diverging(case, failure, form, data, means)
-    reducer = Reducer(oracle, facts, named=named, suspects=suspects, width=means.jobs, say=means.say)
-    assert start is not None  # it was judged in this form a moment ago
-    best = reducer.reduce()
-    counts = oracle.counted, oracle.judged_to_smallest
-    if best.check is not None:
-        best = with_tolerance(best, means.bench.try_case(best, means.home, form, data=data))
-    return Reduced(best, *counts)
+        self.means.say(f"trying its {counted(case)} after AOTAutograd as a program")
+        home = self.means.home / "inner"
+        tried = self.means.bench.try_cases([case], home, Form.COMPILE)[0]
+        if not same_failure(tried, self.failure):
+            return None
+        return self.reduce(case, Form.COMPILE, False, Hints(None, tried.outcome.noted), home)
 
 
 def with_tolerance(case: Case, tried: Tried) -> Case:
@@ -99,26 +175,10 @@ def with_tolerance(case: Case, tried: Tried) -> Case:
     return case if limits is None else replace(case, check=replace(case.check, rtol=limits[0], atol=limits[1]))
 
 
-def diverging(case: Case, failure: Failure, form: Form, data: bool, means: Means) -> list[str]:
-    """Of wrong numbers in a forward: the operator at which they begin."""
-    if failure.kind is not Kind.ACCURACY or case.phase.backward or form is not Form.COMPILE:
-        return []
-
-    def judge(opened: Case) -> Failure | None:
-        return means.bench.try_case(opened, means.home, form, data=data).outcome.failure
-
-    means.say("looking for the first operator whose result is wrong")
-    found = divergence.find(case, judge)
-    if found is None or found.culprit is None:
-        return []
-    means.say(f"{found.culprit.name} is the first of {len(found.wrong)} results that are wrong")
-    return [found.culprit.name]
-
-
-def probe(case: Case, means: Means) -> Facts:
+def probe(case: Case, means: Means, home: Path) -> Facts:
     """Facts of every value: from the graph, and from one eager run where that succeeds."""
     known = from_graph(case)
-    seen = _run_probe(means)
+    seen = _run_probe(means, home)
     tensors, numbers = dict(known.tensors), dict(known.numbers)
     inputs = {n.name for n in case.graph.placeholders}
     for name, row in seen.items():
@@ -146,11 +206,11 @@ def _tensor(row: Mapping[str, object], known: Tensor | None) -> Tensor:
     )
 
 
-def _run_probe(means: Means) -> dict[str, dict[str, object]]:
+def _run_probe(means: Means, home: Path) -> dict[str, dict[str, object]]:
     environment = {**with_torchsleuth(means.environment, means.path), "TORCH_COMPILE_DISABLE": "1"}
     try:
         done = subprocess.run(
-            [means.python, "-m", "torchsleuth.reduce.probe", str(means.home)],
+            [means.python, "-m", "torchsleuth.reduce.probe", str(home)],
             capture_output=True, text=True, env=environment, timeout=_PROBE_SECONDS, check=False,
         )  # fmt: skip
         found = json.loads(done.stdout.strip().splitlines()[-1])

@@ -121,6 +121,8 @@ def _fresh(tensor: Tensor, shape: tuple[int, ...]) -> str:
         if tensor.dtype in _REALS and tensor.low is not None and tensor.low >= 0 and tensor.high != 0:
             return f"torch.rand({_sizes(shape)}{_options(tensor)})"  # roots and logarithms want it so
         return f"torch.randn({_sizes(shape)}{_options(tensor)})"
+    if tensor.dtype == "torch.bool" and tensor.low is not None and tensor.low == tensor.high:
+        return f"torch.{'ones' if tensor.low else 'zeros'}({_sizes(shape)}{_options(tensor)})"
     if tensor.dtype == "torch.bool":
         return f"torch.randint(0, 2, {shape!r}{_options(tensor)})"
     if tensor.dtype.startswith("torch.float") or tensor.dtype.startswith("torch.complex"):
