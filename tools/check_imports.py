@@ -31,14 +31,16 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "torch_api": frozenset({"errors"}),
     **{room: frozenset((*SHARED, *IN_ORDER[:place])) for place, room in enumerate(IN_ORDER)},
     **{room: frozenset((*SHARED, "case", "watch", "judge")) for room in BESIDE},
+    "explain": frozenset((*SHARED, "case", "watch", "judge", "write")),  # it shows what it found, in a notebook
     "minimise": ALL_ROOMS,
     "investigate": ALL_ROOMS | {"minimise"},
     "doctor": ALL_ROOMS,
     "pipeline": ALL_ROOMS | {"investigate"},
     "watching": ALL_ROOMS | {"pipeline"},
+    "explaining": ALL_ROOMS | {"pipeline"},
     "kept": ALL_ROOMS | {"pipeline"},
     "__init__": ALL_ROOMS | {"pipeline", "watching"},
-    "cli": ALL_ROOMS | {"doctor", "kept", "pipeline", "__init__"},
+    "cli": ALL_ROOMS | {"doctor", "explaining", "kept", "pipeline", "__init__"},
     "__main__": frozenset({"cli"}),
     AUTOLOAD: frozenset((*SHARED, "case", "watch")),
 }

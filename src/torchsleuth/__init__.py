@@ -3,12 +3,17 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torchsleuth.explain.api import explain, explain_with
     from torchsleuth.watching import watching
 
-__all__ = ["__version__", "watching"]
+__all__ = ["__version__", "explain", "explain_with", "watching"]
 __version__ = "0.1.0"
 
-_HOMES = {"watching": "torchsleuth.watching"}
+_HOMES = {
+    "explain": "torchsleuth.explain.api",
+    "explain_with": "torchsleuth.explain.api",
+    "watching": "torchsleuth.watching",
+}
 
 
 def __getattr__(name: str) -> Any:
