@@ -3,15 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchsleuth.explain.api import explain, explain_with
+    from torchsleuth.calling import explain, explain_with
     from torchsleuth.watching import watching
 
 __all__ = ["__version__", "explain", "explain_with", "watching"]
 __version__ = "0.1.0"
 
 _HOMES = {
-    "explain": "torchsleuth.explain.api",
-    "explain_with": "torchsleuth.explain.api",
+    "explain": "torchsleuth.calling",
+    "explain_with": "torchsleuth.calling",
     "watching": "torchsleuth.watching",
 }
 

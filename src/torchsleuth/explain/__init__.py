@@ -4,11 +4,13 @@ The facts come from torch's own structured trace (`records`, `compiles`), from a
 that we started, and there also from a counter inside the program (`hits`).  Each question has a file: `breaks`,
 `recompiles`, `times`; `explanation` is the whole.
 
-`torchsleuth.explain(fn)` is the public function, and this room has the same name: it can be called.
+`torchsleuth.explain(fn)` is the public function, and this room has the same name.  Whoever imports a file of the room
+binds that name to it, so the room can be called, and does what the function does.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -17,9 +19,9 @@ from typing import Any
 
 class _Room(ModuleType):
     def __call__(self, fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-        from torchsleuth.explain.api import explain
-
-        return explain(fn, **options)
+        calling = importlib.import_module("torchsleuth.calling")
+        explained: Callable[..., Any] = calling.explain(fn, **options)
+        return explained
 
 
 sys.modules[__name__].__class__ = _Room

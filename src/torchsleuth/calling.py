@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from torchsleuth import __version__, torch_api
-from torchsleuth.explain.called import CallExplanation
+from torchsleuth.called import CallExplanation
 from torchsleuth.explain.explanation import to_json
 from torchsleuth.explain.gather import gather
 from torchsleuth.watch import counting, guarded
