@@ -42,7 +42,7 @@ class CallExplanation:
         return "\n".join(text(self.json))
 
     def _repr_html_(self) -> str:
-        from torchsleuth.write.page import explain_fragment
+        from torchsleuth.write.page_explain import explain_fragment
 
         return explain_fragment(self.json)
 

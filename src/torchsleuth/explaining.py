@@ -21,7 +21,7 @@ from torchsleuth.watch import launcher
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.session import Options, processes
 from torchsleuth.write.explained import text
-from torchsleuth.write.page import explain_page
+from torchsleuth.write.page_explain import explain_page
 
 TRACE = "TORCH_TRACE"
 Say = Callable[[str], None]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torchsleuth.explain.break_text import BreakText, Place, parse_break
 from torchsleuth.explain.compiles import Compile
+from torchsleuth.explain.owners import Owners
 from torchsleuth.explain.reasons import meaning
 
 
@@ -25,6 +26,8 @@ class GraphBreak:
     kind: str
     explanation: str
     stack: tuple[Place, ...]
+    lost: tuple[Place, ...] = ()  # functions that run uncompiled because of it
+    lost_itself: bool = False  # the function that holds it is one of those
 
     @property
     def cost(self) -> float:
@@ -38,13 +41,9 @@ class GraphBreak:
 class _Met:
     found: BreakText
     compile: Compile
+    function: Place  # that was compiled
+    own: bool  # whether that function itself holds it: what was inlined runs as a frame of its own, and meets it there
     raised: bool = False
-
-    @property
-    def own(self) -> bool:
-        """Whether the compiled function itself holds it: what was inlined runs as a frame of its own, and meets it."""
-        place = self.found.place
-        return (place.file, place.function) == (self.compile.file, self.compile.function)
 
     @property
     def hits(self) -> int:
@@ -62,14 +61,16 @@ class _Met:
         return self.raised or self.compile.calls is not None or self.compile.line_hits > 0
 
 
-def find_breaks(compiles: Iterable[Compile]) -> tuple[GraphBreak, ...]:
+def find_breaks(compiles: Iterable[Compile], owners: Owners) -> tuple[GraphBreak, ...]:
     groups: dict[tuple[str, int, str], list[_Met]] = {}
     for compile in compiles:
         error = _raised(compile) if compile.met is None else None
         found = compile.met or error
         if found is not None:
             key = (found.place.file, found.place.line, meaning(found).reason)
-            groups.setdefault(key, []).append(_Met(found, compile, raised=error is not None))
+            function = owners.of(compile)
+            own = owners.around(found.place) == function
+            groups.setdefault(key, []).append(_Met(found, compile, function, own, raised=error is not None))
     return tuple(sorted(map(_group, groups.values()), key=lambda b: (-b.cost, b.place.file, b.place.line)))
 
 
@@ -93,6 +94,8 @@ def _group(met: list[_Met]) -> GraphBreak:
         first.kind,
         first.explanation,
         first.stack,
+        tuple(dict.fromkeys(m.function for m in met if m.found.gave_up)),
+        any(m.own and m.found.gave_up for m in met),
     )
 
 

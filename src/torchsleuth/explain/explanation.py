@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torchsleuth.explain.break_text import Place, is_machinery
+from torchsleuth.explain.break_text import Place, is_machinery, plain_function
 from torchsleuth.explain.breaks import GraphBreak, find_breaks
 from torchsleuth.explain.compiles import Compile
-from torchsleuth.explain.recompiles import Owners, Recompile, find_recompiles
+from torchsleuth.explain.owners import Owners
+from torchsleuth.explain.recompiles import Recompile, find_recompiles
 from torchsleuth.explain.times import STEP_ORDER, Clock, Slice, phases_by_compilation, tree
 
 SCHEMA = 1
@@ -30,6 +31,7 @@ class Frame:
     seconds: float
     outcome: str  # compiled, broken, eager, failed
     phases: dict[str, float]
+    stack: tuple[Place, ...]  # how the program first came to it
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def explain_compiles(
         f"{owners.of(c).function}: {c.failed}" for c in compiles if c.failed and c.failed.partition(":")[0] not in known
     )
     return Explanation(
-        torch, find_breaks(compiles), find_recompiles(compiles), frames, graphs, phases,
+        torch, find_breaks(compiles, owners), find_recompiles(compiles), frames, graphs, phases,
         {s: clock.steps[s] for s in STEP_ORDER if s in clock.steps}, tree(clock, labels),
         len({c.process for c in compiles}), failures, tuple(notes),
     )  # fmt: skip
@@ -127,6 +129,7 @@ def _frames(compiles: Sequence[Compile], owners: Owners) -> tuple[Frame, ...]:
                 sum(c.seconds for c in members),
                 _outcome(members),
                 {p: sum(c.phases.get(p, 0.0) for c in members) for p in PHASES},
+                whole[0].stack,
             )
         )
     return tuple(frames)
@@ -163,6 +166,7 @@ def to_json(found: Explanation, *, version: str, command: Sequence[str], exit_co
                 "calls": f.calls,
                 "outcome": f.outcome,
                 "phases": {k: round(v, 4) for k, v in f.phases.items()},
+                "stack": [f"{show(p)} in {plain_function(p.function)}" for p in _users(f.stack)],
             }
             for f in found.frames
         ],
@@ -187,6 +191,8 @@ def _break(found: GraphBreak) -> dict[str, Any]:
         "advice": found.advice,
         "in_loop": found.in_loop,
         "runs_in_eager": found.gave_up,
+        "uncompiled_itself": found.lost_itself,
+        "uncompiled": [{"function": p.function, "source": show(p)} for p in found.lost],
         "raised": found.raised,
         "compiles": found.compiles,
         "pieces": list(found.pieces),

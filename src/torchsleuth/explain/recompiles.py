@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torchsleuth.explain.break_text import Place, plain_function
+from torchsleuth.explain.break_text import Place, is_machinery, plain_function
 from torchsleuth.explain.compiles import Compile
+from torchsleuth.explain.owners import Owners
 
 _ENTRY = re.compile(r"^!?[\d/]+: ")
 _EXPECTED = re.compile(r"[.,:]?\s*expected (.+?), actual (.+?)\s*$")
@@ -77,7 +78,7 @@ def parse_reason(text: str) -> _Reason:
     guard = _ENTRY.sub("", first)
     guard, _, note = guard.partition("  #")
     guard = guard.strip()
-    frames = _USER_FRAME.findall(rest)
+    frames = [frame for frame in _USER_FRAME.findall(rest) if not is_machinery(frame[0])]
     place = Place(frames[-1][0], int(frames[-1][1]), plain_function(frames[-1][2])) if frames else None
     noted = _NOTED.search("#" + note)
     if place is None and noted:
@@ -88,15 +89,20 @@ def parse_reason(text: str) -> _Reason:
         size, tensor = _SIZE.search(stripped), _TENSOR.search(stripped)
         subject = f"{size[1]}.{size[2]}()[{size[3]}]" if size else f"{tensor[1]}.{tensor[2]}" if tensor else stripped
         return _Reason(stripped, stripped, subject, (expected[1], expected[2]), place)
-    guard = re.sub(r"\. expected requires_grad=\d", "", guard)
+    guard, grad = _split_grad(guard)
     if guard.startswith("BACKEND_MATCH"):
         guard = "BACKEND_MATCH: torch.compile was called with another backend"
     equal = _EQUAL.match(guard)
     if tensor := _TENSOR.search(guard):
-        return _Reason(guard, guard, f"{tensor[1]}.{tensor[2]}", (), place)
+        return _Reason(guard, guard, f"{tensor[1]}.{tensor[2]}", grad, place)
     if equal:
         return _Reason(guard, equal[1].strip(), equal[1].strip(), (equal[2].strip(),), place)
     return _Reason(guard, _NUMBER.sub("N", guard), guard, (), place)
+
+
+def _split_grad(guard: str) -> tuple[str, tuple[str, ...]]:
+    found = re.search(r"\. expected requires_grad=(\d)", guard)
+    return (guard[: found.start()], (str(found[1] == "1"),)) if found else (guard, ())
 
 
 def _group(members: Sequence[tuple[_Reason, Compile]], owners: Owners) -> Recompile:
@@ -107,9 +113,7 @@ def _group(members: Sequence[tuple[_Reason, Compile]], owners: Owners) -> Recomp
             values.setdefault(value)
     owner = owners.of(compile)
     done = [c for _, c in members if not c.limit_hit]
-    place = first.place or owners.guard_place(compile, first.subject) or owner
-    if place.file and not place.file.startswith("/") and owner.file.endswith(place.file):
-        place = Place(owner.file, place.line, place.function)
+    place = owners.in_user_code(first.place or owners.guard_place(compile, first.subject)) or owner
     return Recompile(
         first.guard,
         place,
@@ -120,43 +124,6 @@ def _group(members: Sequence[tuple[_Reason, Compile]], owners: Owners) -> Recomp
         len(done) < len(members),
         tuple(c.id for _, c in members),
     )
-
-
-class Owners:
-    """Which user function a compilation belongs to: what goes on after a break belongs to the function it was in."""
-
-    def __init__(self, compiles: Iterable[Compile]) -> None:
-        self._whole: dict[tuple[str, str], list[int]] = {}
-        self._by_id: dict[tuple[str, str, int], Compile] = {}
-        for compile in compiles:
-            self._by_id[compile.process, compile.id, compile.again] = compile
-            if compile.name and compile.resumed_at is None:
-                lines = self._whole.setdefault((compile.file, compile.name), [])
-                if compile.line not in lines:
-                    lines.append(compile.line)
-
-    def of(self, compile: Compile) -> Place:
-        if not compile.name:
-            compile = self._sibling(compile)
-        if compile.resumed_at is None:
-            return Place(compile.file, compile.line, compile.function)
-        before = [n for n in self._whole.get((compile.file, compile.function), ()) if n <= compile.line]
-        return Place(compile.file, max(before, default=compile.line), compile.function)
-
-    def _sibling(self, compile: Compile) -> Compile:
-        """A compilation that the limit forbade says nothing of its frame; the first of the same frame does."""
-        frame = compile.id.rpartition("/")[0]
-        return self._by_id.get((compile.process, f"{frame}/0", compile.again), compile)
-
-    def guard_place(self, compile: Compile, subject: str) -> Place | None:
-        """The line that made the guard, as the guards of what was compiled before note it."""
-        frame, _, number = compile.id.rpartition("/")
-        name = subject.partition(".")[0]
-        for before in range(int(number) - 1, -1, -1):
-            entry = self._by_id.get((compile.process, f"{frame}/{before}", compile.again))
-            if entry is not None and name in entry.guard_lines:
-                return entry.guard_lines[name]
-        return None
 
 
 def _advice(reason: _Reason, values: tuple[str, ...]) -> str:

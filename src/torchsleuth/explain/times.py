@@ -59,7 +59,7 @@ class Clock:
 
     steps: dict[str, float] = field(default_factory=dict)  # seconds alone
     paths: dict[tuple[str, ...], float] = field(default_factory=dict)  # (compilation, event, event...): seconds alone
-    _stacks: dict[tuple[str, Any], list[_Open]] = field(default_factory=dict)
+    _stacks: dict[tuple[str, str], list[_Open]] = field(default_factory=dict)
 
     def take(self, record: Record, compilation: str) -> dict[str, Any] | None:
         """The event, when `record` is one; its time goes to `compilation`."""
@@ -70,7 +70,9 @@ class Clock:
             phase, now, name = event["ph"], float(event.get("ts") or 0), str(event.get("name", ""))
         except (ValueError, KeyError, TypeError):
             return None
-        stack = self._stacks.setdefault((record.process, event.get("tid")), [])
+        if not record.compile_id:
+            return event  # type: ignore[no-any-return]  # a helper thread's: whoever waits for it counts the time
+        stack = self._stacks.setdefault((record.process, record.compile_id), [])
         if phase == "B":
             stack.append(_Open(name, now))
         elif phase == "E" and any(each.name == name for each in stack):
@@ -145,7 +147,7 @@ def tree(clock: Clock, label: dict[str, str]) -> Slice:
     root: dict[str, Any] = {"own": 0.0, "inside": {}}
     for (key, *path), seconds in clock.paths.items():
         here = root
-        for name in (label.get(key, "outside of a compilation"), *path):
+        for name in (label.get(key, "before a frame was known"), *path):
             here = here["inside"].setdefault(name, {"own": 0.0, "inside": {}})
         here["own"] += seconds
     return _slice("compile time", root)

@@ -60,6 +60,18 @@ def how_often(found: Mapping[str, Any]) -> str:
     return f"hit {times(found['count'])}"
 
 
+def what_is_lost(found: Mapping[str, Any]) -> str | None:
+    """A sentence on functions that run uncompiled because of a break."""
+    if not found["uncompiled"]:
+        return None
+    if found["uncompiled_itself"]:
+        why = "It is inside a loop" if found["in_loop"] else "Dynamo cannot go on after it"
+        return f"{why}, so the whole function runs uncompiled."
+    names = " and ".join(f"{f['function']} ({f['source']})" for f in found["uncompiled"][:3])
+    how = "in a loop" if found["in_loop"] else "where Dynamo cannot go on"
+    return f"{names} comes to it {how}, and so runs uncompiled as a whole."
+
+
 def _breaks(breaks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if not breaks:
         return
@@ -71,10 +83,8 @@ def _breaks(breaks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         line = _line(found)
         if line:
             yield f"      {line}"
-        if found["in_loop"]:
-            yield "      It is inside a loop, so the whole function runs uncompiled."
-        elif found["runs_in_eager"]:
-            yield "      Dynamo cannot go on after it, so the whole function runs uncompiled."
+        if lost := what_is_lost(found):
+            yield f"      {lost}"
         yield from _wrapped(found["advice"])
     if len(breaks) > _MOST:
         yield f"  ... and {len(breaks) - _MOST} more; see the report"
