@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import time
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,9 @@ from torchsleuth.case.model import Case, Tensor
 from torchsleuth.case.program import CannotRender, Form, render
 from torchsleuth.judge.bench import Bench, Tried
 from torchsleuth.judge.environment import with_torchsleuth
+from torchsleuth.judge.guarded import Guarded
+from torchsleuth.judge.launch import Launch, Limits
+from torchsleuth.judge.limits import default_memory_limit
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.reduce.facts import Facts, from_graph
 from torchsleuth.reduce.oracle import Oracle
@@ -21,6 +23,7 @@ from torchsleuth.reduce.reducer import Reducer, counted
 
 Say = Callable[[str], None]
 _PROBE_SECONDS = 120.0
+_LOOK_EVERY = 0.2
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,10 @@ class Means:
     environment: Mapping[str, str]
     path: tuple[str, ...]
     jobs: int
-    budget: float
+    until: float  # of time.monotonic
     stopped: Callable[[], bool]
     say: Say
+    better: Callable[[Case], None] = lambda case: None  # told of each Case that is smaller or simpler and fails
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,15 @@ def same_failure(tried: Tried, failure: Failure) -> bool:
     return outcome.fails_like(failure.fingerprint)
 
 
-def reduce_case(case: Case, failure: Failure, form: Form, data: bool, named: str | None, means: Means) -> Reduced:
+def reduce_case(
+    case: Case,
+    failure: Failure,
+    form: Form,
+    data: bool,
+    named: str | None,
+    means: Means,
+    facts: Facts | None = None,  # None: found out by a probe
+) -> Reduced:
     def judge(cases: Sequence[Case]) -> list[bool]:
         return [same_failure(t, failure) for t in means.bench.try_cases(cases, means.home, form, data=data)]
 
@@ -71,14 +83,11 @@ def reduce_case(case: Case, failure: Failure, form: Form, data: bool, named: str
     def smaller(candidate: Case, judged: int) -> None:
         means.say(f"down to {counted(candidate)} after {judged} judgement{'s' * (judged != 1)}")
 
-    before = means.bench.judge.judged
-    deadline = time.monotonic() + means.budget
-    oracle = Oracle(judge, key, case, deadline, means.stopped, smaller, lambda: means.bench.judge.judged - before)
-    start = key(case)
-    facts = probe(case, means)
-    reducer = Reducer(oracle, facts, named=named, width=means.jobs, say=means.say)
-    assert start is not None  # it was judged in this form a moment ago
-    best = reducer.reduce()
+    before = means.bench.judged
+    oracle = Oracle(
+        judge, key, case, means.until, means.stopped, smaller, means.better, lambda: means.bench.judged - before
+    )
+    best = Reducer(oracle, facts or probe(case, means), named=named, width=means.jobs, say=means.say).reduce()
     return Reduced(best, oracle.counted, oracle.judged_to_smallest)
 
 
@@ -113,13 +122,24 @@ def _tensor(row: Mapping[str, object], known: Tensor | None) -> Tensor:
 
 
 def _run_probe(means: Means) -> dict[str, dict[str, object]]:
+    """Under guard, as all that runs the user's graph: it has limits, and goes when this process does."""
     environment = {**with_torchsleuth(means.environment, means.path), "TORCH_COMPILE_DISABLE": "1"}
+    with tempfile.TemporaryDirectory(prefix="torchsleuth-probe-") as place:
+        command = (means.python, "-m", "torchsleuth.reduce.probe", str(means.home.resolve()))
+        output = Path(place) / "said.txt"
+        limits = Limits(_PROBE_SECONDS, default_memory_limit())
+        process = Guarded(Launch(command, environment, place, str(output), limits, str(Path(place) / "ending.json")))
+        while not process.wait(_LOOK_EVERY) and not means.stopped():
+            pass
+        process.stop()
+        process.wait()
+        lines = output.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((found for found in map(_table, reversed(lines)) if found), {})
+
+
+def _table(line: str) -> dict[str, dict[str, object]]:
     try:
-        done = subprocess.run(
-            [means.python, "-m", "torchsleuth.reduce.probe", str(means.home)],
-            capture_output=True, text=True, env=environment, timeout=_PROBE_SECONDS, check=False,
-        )  # fmt: skip
-        found = json.loads(done.stdout.strip().splitlines()[-1])
-    except (subprocess.TimeoutExpired, ValueError, IndexError):
+        found = json.loads(line)
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

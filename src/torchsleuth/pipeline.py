@@ -19,6 +19,7 @@ from torchsleuth.case.failure import Kind
 from torchsleuth.errors import CommandNotFound, OutputUnwritable
 from torchsleuth.investigate import Investigation, Means, Plan, write_issue
 from torchsleuth.locate.ladder import Component
+from torchsleuth.reduce.journal import Journal
 from torchsleuth.watch import launcher
 from torchsleuth.watch.found import Found, Summary, summarise
 from torchsleuth.watch.hangs import HangWatch
@@ -44,6 +45,7 @@ class Settings:
     rerun: bool = True
     hang_after: float = 60.0
     capture: str = "auto"  # "1": only keep what fails; "2": as auto; "3": keep every graph before it runs
+    journal: Path | None = None  # of the Case that was named, to go on from
 
 
 def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, Path]:
@@ -67,7 +69,8 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
         if ended.interrupted and not summary.found:
             summary = replace(summary, found=hangs.interrupted())
         again = Again(words, out / "logs", ended.seconds) if settings.rerun else None
-        return finish(summary, ended, tuple(command), out, settings, say, again, interruption), out
+        known = hang_judge.known
+        return finish(summary, ended, tuple(command), out, settings, say, again, interruption, known), out
 
 
 def finish(
@@ -79,11 +82,14 @@ def finish(
     say: Say,
     again: Again | None,
     interruption: Interruption,
+    known: Journal | None = None,
 ) -> Result:
     """From what was seen to what is said: investigated, judged, written."""
     session = out / "logs" / "watch"
     notes: list[str] = list(_notes(ended, summary, settings))
-    findings = _investigate(summary, ended, out, settings, say, notes, again, interruption) if summary.found else ()
+    findings: tuple[Finding, ...] = ()
+    if summary.found:
+        findings = _investigate(summary, ended, out, settings, say, notes, again, interruption, known)
     verdict = _verdict(summary, ended, findings)
     notes += _verdict_notes(verdict, summary, ended, findings)
     result = Result(
@@ -147,19 +153,22 @@ def _investigate(
     notes: list[str],
     again: Again | None,
     interruption: Interruption,
+    known: Journal | None,
 ) -> tuple[Finding, ...]:
     process = summary.found[0].process
     means = Means.of(process, os.environ, ended.seconds, settings.jobs)
     findings: list[Finding] = []
     stopped = interruption.stopped
-    plan = Plan(settings.minimize, settings.budget, stopped.is_set, settings.capture == "1")
-    with Investigation(means, out, say, plan) as investigation:
+    plan = Plan(settings.minimize, settings.budget, stopped.is_set, settings.capture == "1", settings.journal)
+    with Investigation(means, out, say, plan, known) as investigation:
         interruption.ends(investigation.cancel)
         if again is not None:
             interruption.ends(again.end)
-        for number, found in enumerate(summary.found[:_MOST_FAILURES], start=1):
+        chosen = summary.found[:_MOST_FAILURES]
+        for number, found in enumerate(chosen, start=1):
             say(f"{found.failure.kind.value}: {found.failure.fingerprint.line}")
-            finding = investigation.look_into(found, f"f{number}", first=number == 1)
+            others = len(chosen) - number
+            finding = investigation.look_into(found, f"f{number}", first=number == 1, others=others)
             if not (finding.reproduced or again is None or stopped.is_set() or plan.keep_only):
                 finding = _once_more(finding, found, investigation, again, say, notes, first=number == 1)
             findings.append(finding)
@@ -235,12 +244,13 @@ class _HangJudge:
         self._out = out
         self._jobs = jobs
         self._over = threading.Event()
+        self.known = Journal()  # its answers need not be found out again
         self._investigation: Investigation | None = None
 
     def confirm(self, suspect: Found) -> bool:
         means = Means.of(suspect.process, os.environ, 0.0, self._jobs)
         plan = Plan(stopped=self._over.is_set)
-        with Investigation(means, self._out, lambda _: None, plan) as self._investigation:
+        with Investigation(means, self._out, lambda _: None, plan, self.known) as self._investigation:
             return self._investigation.hangs(suspect)
 
     def end(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,8 @@ from torchsleuth.judge.limits import default_memory_limit
 from torchsleuth.judge.order import Cause, Ending, read_tail
 from torchsleuth.judge.outcome import Outcome, Verdict, of_exit
 from torchsleuth.judge.reading import how_it_ended
+
+_LOOK_EVERY = 0.2  # seconds between looks at whether the user lost patience
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,14 @@ def verify(
     deadline: float,
     jobs: int = 2,
     check_eager: bool = True,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Verification:
+    """`stopped` is asked while it waits: once it says so, what runs is ended and nothing more is begun."""
+
     def run(eager: bool) -> Outcome:
-        return run_fresh(script, want.phase, python=python, environment=environment, deadline=deadline, eager=eager)
+        return run_fresh(
+            script, want.phase, python=python, environment=environment, deadline=deadline, eager=eager, stopped=stopped
+        )
 
     with ThreadPoolExecutor(jobs, "verify") as pool:
         eager = pool.submit(run, True) if check_eager else None
@@ -62,18 +69,34 @@ def verify(
 
 
 def run_fresh(
-    script: Path, phase: Phase, *, python: str, environment: Mapping[str, str], deadline: float, eager: bool = False
+    script: Path,
+    phase: Phase,
+    *,
+    python: str,
+    environment: Mapping[str, str],
+    deadline: float,
+    eager: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Run a copy of the script, with private caches, in an interpreter that cannot import torchsleuth."""
+    if stopped():
+        return _cut_short("")
     folder = Path(tempfile.mkdtemp(prefix="torchsleuth-verify-"))
     try:
-        return _run_in(folder, script, phase, python, environment, deadline, eager)
+        return _run_in(folder, script, phase, python, environment, deadline, eager, stopped)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run_in(
-    folder: Path, script: Path, phase: Phase, python: str, environment: Mapping[str, str], deadline: float, eager: bool
+    folder: Path,
+    script: Path,
+    phase: Phase,
+    python: str,
+    environment: Mapping[str, str],
+    deadline: float,
+    eager: bool,
+    stopped: Callable[[], bool],
 ) -> Outcome:
     place = folder / "repro"
     place.mkdir()
@@ -97,15 +120,17 @@ def _run_in(
     )
     process = Guarded(launch)
     try:
-        process.wait()
+        while not process.wait(_LOOK_EVERY) and not stopped():
+            pass
     finally:
         process.stop()
+        process.wait()
     return _outcome(result, Ending.read(str(ending)), read_tail(str(output)), phase)
 
 
 def _outcome(result: Path, ending: Ending | None, output: str, phase: Phase) -> Outcome:
     if ending is None or ending.cause is Cause.CANCELLED:
-        return Outcome(Verdict.HARNESS_ERROR, None, "the run was cut short", output=output)
+        return _cut_short(output)
     found = json.loads(result.read_text()) if result.exists() else None
     if found is None:
         failure = how_it_ended(ending, output, phase)
@@ -116,6 +141,10 @@ def _outcome(result: Path, ending: Ending | None, output: str, phase: Phase) -> 
     else:
         return Outcome(Verdict.PASSED, seconds=ending.seconds, output=output)
     return Outcome(Verdict.FAILED, failure, failure.fingerprint.line, ending.seconds, output=output)
+
+
+def _cut_short(output: str) -> Outcome:
+    return Outcome(Verdict.HARNESS_ERROR, None, "the run was cut short", output=output)
 
 
 def _reason(want: Failure, outcomes: tuple[Outcome, ...], eager: Outcome | None) -> str:
