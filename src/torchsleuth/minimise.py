@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from torchsleuth.judge.outcome import Verdict
 from torchsleuth.reduce.facts import Facts, from_graph
 from torchsleuth.reduce.oracle import Oracle
 from torchsleuth.reduce.reducer import Reducer, counted
+from torchsleuth.write.progress import duration, status_of
 
 Say = Callable[[str], None]
 _PROBE_SECONDS = 120.0
@@ -71,7 +73,10 @@ def reduce_case(
     means: Means,
     facts: Facts | None = None,  # None: found out by a probe
 ) -> Reduced:
+    state = _State(means)
+
     def judge(cases: Sequence[Case]) -> list[bool]:
+        state.show(oracle)
         return [same_failure(t, failure) for t in means.bench.try_cases(cases, means.home, form, data=data)]
 
     def key(candidate: Case) -> str | None:
@@ -87,8 +92,26 @@ def reduce_case(
     oracle = Oracle(
         judge, key, case, means.until, means.stopped, smaller, means.better, lambda: means.bench.judged - before
     )
-    best = Reducer(oracle, facts or probe(case, means), named=named, width=means.jobs, say=means.say).reduce()
+    best = Reducer(oracle, facts or probe(case, means), named=named, width=means.jobs, say=state.say).reduce()
     return Reduced(best, oracle.counted, oracle.judged_to_smallest)
+
+
+class _State:
+    """What is being tried, how far it has come, and how long it may still take."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._trying = ""
+        self._show = status_of(means.say)
+
+    def say(self, text: str) -> None:
+        self._trying = text
+        self._means.say(text)
+
+    def show(self, oracle: Oracle) -> None:
+        left = self._means.until - time.monotonic()
+        budget = "" if left == float("inf") else f", at most {duration(left)} more"
+        self._show(f"{self._trying}: {counted(oracle.best)} left, {oracle.counted} judged{budget}")
 
 
 def probe(case: Case, means: Means) -> Facts:
