@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchsleuth import minimise
+from torchsleuth.afterwards import Afterwards, Known
 from torchsleuth.case import checks, files, folder
 from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.ir import operators
@@ -209,13 +210,25 @@ class Investigation:
             return replace(finding, judged=bench.judged)
         finding = replace(finding, component=ladder.component, rungs=ladder.rungs, judged=bench.judged)
         finding = replace(finding, repro=self._say_where(repro, finding, used, best))
-        if not self._plan.minimize or not repro.verified:
+        known = None
+        if self._plan.minimize and repro.verified:
+            finding, known = self._minimise(finding, used, best, home, bench, first=first, cost=cost)
+        if self._plan.stopped():
             return finding
-        return self._minimise(finding, used, best, home, bench, first=first, cost=cost)
+        place = home / "inner" if best.form is Form.INNER else home
+        later = Afterwards(bench, place, best, lambda: self._time_left(cost), self._say)
+        finding = later.learn(finding, used, known)
+        if known is not None and finding.repro is not None:
+            finding = replace(finding, repro=self._say_where(finding.repro, finding, known.case, best, reduced=True))
+        return finding
+
+    def _time_left(self, cost: float) -> bool:
+        """Whether there is time for a few judgements more."""
+        return not self._plan.stopped() and time.monotonic() + cost < self._share_ends
 
     def _minimise(
         self, finding: Finding, case: Case, best: Tried, home: Path, bench: Bench, *, first: bool, cost: float
-    ) -> Finding:
+    ) -> tuple[Finding, Known | None]:
         """`cost`: seconds that it took to verify the unreduced repro, and will take about to verify the reduced one."""
         before = finding.judged
         checkpoints = Checkpoints(home, best, bench, self._say)
@@ -242,8 +255,8 @@ class Investigation:
                 break
             placed = self._in_place(finding, one, best, home, bench, first=first, runs=3)
             if placed is not finding:
-                return placed
-        return finding
+                return placed, Known(one, found.complete and one is smallest, found.passing)
+        return finding, None
 
     def _in_place(
         self, finding: Finding, case: Case, best: Tried, home: Path, bench: Bench, *, first: bool, runs: int
@@ -335,12 +348,13 @@ class Investigation:
         rendering = render(case, best.form, data=best.with_data, hang_limit=limit)
         ops = operators(case.graph)
         notes = [] if reduced or ops <= 3 else [f"Not reduced: {ops} operators, as the program had them."]
+        notes += repro_text.facts(finding) if reduced else []
         text = repro_text.with_docstring(rendering, case, finding.failure, finding.component, finding.rungs, notes)
         return rendering, text
 
-    def _say_where(self, repro: Repro, finding: Finding, case: Case, best: Tried) -> Repro:
-        """The same script; its docstring knows the component by now."""
-        text = self._text(finding, case, best, reduced=False)[1]
+    def _say_where(self, repro: Repro, finding: Finding, case: Case, best: Tried, *, reduced: bool = False) -> Repro:
+        """The same script; its docstring says what is known by now."""
+        text = self._text(finding, case, best, reduced=reduced)[1]
         files.write_text(repro.path, text)
         return replace(repro, source=text)
 

@@ -26,6 +26,7 @@ from torchsleuth.write.progress import duration, status_of
 Say = Callable[[str], None]
 _PROBE_SECONDS = 120.0
 _LOOK_EVERY = 0.2
+_SHORT = 8000  # characters of a script that may be the neighbour of a reduced one
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Reduced:
     case: Case
     judged: int
     judged_to_smallest: int
+    complete: bool = True  # it ended because nothing was left to try
+    passing: tuple[str, ...] = ()  # scripts that passed, short ones
 
 
 def same_failure(tried: Tried, failure: Failure) -> bool:
@@ -74,10 +77,15 @@ def reduce_case(
     facts: Facts | None = None,  # None: found out by a probe
 ) -> Reduced:
     state = _State(means)
+    passing: list[str] = []
 
     def judge(cases: Sequence[Case]) -> list[bool]:
         state.show(oracle)
-        return [same_failure(t, failure) for t in means.bench.try_cases(cases, means.home, form, data=data)]
+        tried = means.bench.try_cases(cases, means.home, form, data=data)
+        for one in tried:
+            if one.outcome.verdict is Verdict.PASSED and one.rendering and len(one.rendering.source) < _SHORT:
+                passing.append(one.rendering.source)
+        return [same_failure(one, failure) for one in tried]
 
     def key(candidate: Case) -> str | None:
         try:
@@ -93,7 +101,8 @@ def reduce_case(
         judge, key, case, means.until, means.stopped, smaller, means.better, lambda: means.bench.judged - before
     )
     best = Reducer(oracle, facts or probe(case, means), named=named, width=means.jobs, say=state.say).reduce()
-    return Reduced(best, oracle.counted, oracle.judged_to_smallest)
+    complete = not means.stopped() and time.monotonic() < means.until
+    return Reduced(best, oracle.counted, oracle.judged_to_smallest, complete, tuple(passing))
 
 
 class _State:

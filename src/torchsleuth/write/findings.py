@@ -56,6 +56,10 @@ class Finding:
     why_not: str = ""  # what stood in the way of a repro
     versions: Mapping[str, str] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()  # what the Case could not keep
+    workaround: str | None = None  # text to paste, seen to help on the user's own Case
+    needed: tuple[str, ...] = ()  # each of which is needed to trigger it
+    varies: tuple[str, ...] = ()  # sentences: what may be otherwise, and what may not
+    neighbour: str = ""  # how the nearest script that passes differs
 
     @property
     def reproduced(self) -> bool:

@@ -68,6 +68,12 @@ def _entry(entry: Entry) -> Iterator[str]:
         yield f"  source    {entry.source}{': ' + entry.code[:100] if entry.code else ''}"
     for backend, fails in entry.rungs:
         yield f"  {'fails' if fails else 'passes' if fails is False else '?':9} {backend}"
+    if entry.workaround:
+        lines = entry.workaround.splitlines()
+        yield f"  workaround  {lines[0]}" if len(lines) == 1 else "  workaround"
+        yield from (f"    {line}" for line in lines if len(lines) > 1)
+    if entry.needed:
+        yield f"  needed    {'; '.join(entry.needed)}"
     repro = entry.repro
     if repro is not None:
         state = f"fails alike in {repro.failed_runs} of {repro.runs} fresh processes"
