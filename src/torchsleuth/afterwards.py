@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torchsleuth.case.failure import Failure
 from torchsleuth.case.model import Case
 from torchsleuth.case.program import render
 from torchsleuth.judge.bench import Bench, Tried
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.locate import workarounds
 from torchsleuth.minimise import same_failure
+from torchsleuth.reduce.chance import repeatedly
 from torchsleuth.reduce.needed import needed
 from torchsleuth.reduce.neighbour import nearest
 from torchsleuth.reduce.variations import vary
@@ -50,7 +50,7 @@ class Afterwards:
             finding = replace(finding, needed=needed(known.case))
         if self.time_left():
             self.say("looking at what may vary")
-            finding = replace(finding, varies=vary(known.case, lambda cases: self._fail(cases, finding.failure)))
+            finding = replace(finding, varies=vary(known.case, lambda cases: self._fail(cases, finding)))
         source = render(known.case, self.best.form, data=self.best.with_data).source
         return replace(finding, neighbour=nearest(source, known.passing))
 
@@ -59,20 +59,32 @@ class Afterwards:
         if small is not None and self.time_left():
             self.say("looking for a workaround")
             found = workarounds.find(
-                small, whole, finding.failure.kind, finding.component, finding.culprit.op, self._pass, self._pass
-            )
+                small, whole, finding.failure.kind, finding.component, finding.culprit.op,
+                lambda cases: self._pass(cases, finding), lambda cases: self._pass(cases, finding),
+            )  # fmt: skip
         return found or workarounds.other_backend(finding.rungs)
 
-    def _pass(self, cases: Sequence[Case]) -> list[bool]:
+    def _pass(self, cases: Sequence[Case], finding: Finding) -> list[bool]:
+        """A failure that comes and goes must stay away as often as it takes to be sure."""
         if not self.time_left():
             return [False] * len(cases)
-        return [tried.outcome.verdict is Verdict.PASSED for tried in self._try(cases)]
 
-    def _fail(self, cases: Sequence[Case], failure: Failure) -> list[bool | None]:
+        def does_not(some: Sequence[Case], attempt: int) -> list[bool]:
+            return [not _passed(tried) for tried in self._try(some, attempt)]
+
+        return [not fails for fails in repeatedly(cases, finding.chance.repeats, does_not)]
+
+    def _fail(self, cases: Sequence[Case], finding: Finding) -> list[bool | None]:
+        if finding.chance.flaky:
+            return [None] * len(cases)
         return [
-            True if same_failure(tried, failure) else False if tried.outcome.verdict is Verdict.PASSED else None
+            True if same_failure(tried, finding.failure) else False if _passed(tried) else None
             for tried in self._try(cases)
         ]
 
-    def _try(self, cases: Sequence[Case]) -> list[Tried]:
-        return self.bench.try_cases(cases, self.home, self.best.form, data=self.best.with_data)
+    def _try(self, cases: Sequence[Case], attempt: int = 0) -> list[Tried]:
+        return self.bench.try_cases(cases, self.home, self.best.form, data=self.best.with_data, attempt=attempt)
+
+
+def _passed(tried: Tried) -> bool:
+    return tried.outcome.verdict is Verdict.PASSED

@@ -24,13 +24,14 @@ from torchsleuth.judge.base import Judge
 from torchsleuth.judge.bench import Bench, Tried
 from torchsleuth.judge.choose import open_judge
 from torchsleuth.judge.environment import judge_environment
-from torchsleuth.judge.outcome import Verdict
+from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.setting import setting
 from torchsleuth.judge.trial import deadline_for
 from torchsleuth.judge.verify import Verification, verify
 from torchsleuth.locate import named
 from torchsleuth.locate.ladder import Component, Ladder, climb
 from torchsleuth.reduce import journal
+from torchsleuth.reduce.chance import Chance, measure
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.reduce.reducer import counted
 from torchsleuth.watch.found import Found
@@ -42,6 +43,8 @@ Say = Callable[[str], None]
 _LONGEST_DEADLINE = 600.0
 _LEAST_HANG = 30.0
 _HANGS_IN_BUDGET = 8
+_ONCE_MORE = (1, 2, 3)  # attempts, where a Case that failed in the program passes alone
+NOW_AND_THEN = "it fails alone, now and then"
 STOPPED = "stopped by Ctrl-C before it was known"
 
 
@@ -201,11 +204,17 @@ class Investigation:
         finding = replace(finding, failure=failure)
         runs = 1 if self._plan.minimize else 3
         began = time.monotonic()
+        if told == NOW_AND_THEN:
+            finding = replace(finding, chance=self._measure(bench, used, home, best, failure))
         repro = self._write_and_verify(finding, used, best, home, bench, first=first, runs=runs)
+        if repro.undecided and not finding.chance.flaky:
+            finding = replace(finding, chance=self._measure(bench, used, home, best, failure))
+            if finding.chance.flaky:
+                repro = self._write_and_verify(finding, used, best, home, bench, first=first, runs=runs)
         cost = time.monotonic() - began
         finding = replace(finding, repro=repro, why_not="" if repro.verified else repro.reason)
         # Only now: whoever loses patience on the ladder has a repro already.
-        ladder = self._climb(bench, used, home, best, failure)
+        ladder = self._climb(bench, used, home, best, finding)
         if self._plan.stopped():
             return replace(finding, judged=bench.judged)
         finding = replace(finding, component=ladder.component, rungs=ladder.rungs, judged=bench.judged)
@@ -231,6 +240,7 @@ class Investigation:
     ) -> tuple[Finding, Known | None]:
         """`cost`: seconds that it took to verify the unreduced repro, and will take about to verify the reduced one."""
         before = finding.judged
+        believed = finding.chance
         checkpoints = Checkpoints(home, best, bench, self._say)
         pace = Pace(cost, operators(case.graph))
 
@@ -245,7 +255,8 @@ class Investigation:
         place = home / "inner" if best.form is Form.INNER else home
         means = minimise.Means(
             bench, place, self.means.python, self.means.environment, self.means.path, self.means.jobs,
-            self._share_ends - min(2 * cost, self._plan.budget / 4), self._plan.stopped, self._say, better,
+            self._share_ends - min(2 * cost, self._plan.budget / 4), self._plan.stopped, self._say,
+            lambda: finding.chance, better,
         )  # fmt: skip
         found = minimise.reduce_case(case, finding.failure, best.form, best.with_data, finding.culprit.op, means)
         smallest = self._smallest_known(found.case, case)
@@ -254,8 +265,11 @@ class Investigation:
             if self._plan.stopped():
                 break
             placed = self._in_place(finding, one, best, home, bench, first=first, runs=3)
-            if placed is not finding:
+            if placed.repro is not finding.repro:
                 return placed, Known(one, found.complete and one is smallest, found.passing)
+            finding = placed
+            if finding.chance.flaky and not believed.flaky:  # so what passed may have passed by chance
+                return self._minimise(finding, case, best, home, bench, first=first, cost=cost)
         return finding, None
 
     def _in_place(
@@ -265,9 +279,23 @@ class Investigation:
         repro = self._write_and_verify(finding, case, best, home, bench, first=first, runs=runs, reduced=True)
         if not repro.verified:
             self._say(f"the smaller script is not good enough: {repro.reason}")
+            if repro.undecided and not finding.chance.flaky:
+                finding = replace(finding, chance=self._measure(bench, case, home, best, finding.failure))
             return finding
         folder.save(case, home / "smallest")
         return replace(finding, repro=repro, culprit=_culprit_left(finding.culprit, case))
+
+    def _measure(self, bench: Bench, case: Case, home: Path, best: Tried, failure: Failure) -> Chance:
+        """How often a Case fails that failed and passed."""
+        place = home / "inner" if best.form is Form.INNER else home
+
+        def fails(attempts: Sequence[int]) -> list[bool]:
+            tried = bench.try_again(case, place, best.form, attempts, data=best.with_data)
+            return [minimise.same_failure(one, failure) for one in tried]
+
+        chance = measure(fails)
+        self._say(f"it does not fail each time: {chance.failed} of {chance.runs} judgements")
+        return chance
 
     def _smallest_known(self, found: Case, whole: Case) -> Case:
         """What this reduction came to, or what an earlier one had when it was cut short."""
@@ -301,17 +329,27 @@ class Investigation:
             if tried.outcome.verdict is Verdict.INVALID and (data or not valued) and form is Form.COMPILE:
                 return None, reason
             reasons.append(f"as {form.value}{' with its data' if data else ''}: {reason}")
-        return None, "; ".join(reasons)
+        if failure.kind is Kind.HANG or self._plan.stopped():
+            return None, "; ".join(reasons)
+        again = bench.try_again(case, home, Form.COMPILE, _ONCE_MORE, data=valued)
+        found = next((tried for tried in again if minimise.same_failure(tried, failure)), None)
+        return (found, NOW_AND_THEN) if found is not None else (None, "; ".join(reasons))
 
-    def _climb(self, bench: Bench, case: Case, home: Path, best: Tried, failure: Failure) -> Ladder:
+    def _climb(self, bench: Bench, case: Case, home: Path, best: Tried, finding: Finding) -> Ladder:
         if best.form is Form.INNER:
             return Ladder(Component.INDUCTOR, ())
         self._say("climbing the ladder: eager, aot_eager, aot_eager_decomp_partition")
 
-        def judge(backends: Sequence[Backend]) -> list[object]:
-            return [t.outcome for t in bench.try_all(case, home, best.form, list(backends), data=best.with_data)]
+        def judge(backends: Sequence[Backend]) -> list[Outcome]:
+            if not finding.chance.flaky:
+                return [t.outcome for t in bench.try_all(case, home, best.form, list(backends), data=best.with_data)]
+            return [often(replace(case, surroundings=replace(case.surroundings, backend=b))) for b in backends]
 
-        return climb(case, failure, judge)  # type: ignore[arg-type]
+        def often(rung: Case) -> Outcome:
+            tried = bench.try_again(rung, home, best.form, range(finding.chance.repeats), data=best.with_data)
+            return next((t.outcome for t in tried if t.outcome.verdict is Verdict.FAILED), tried[0].outcome)
+
+        return climb(case, finding.failure, judge)
 
     def _write_and_verify(
         self,
@@ -337,7 +375,8 @@ class Investigation:
         self._say("verifying repro.py in fresh processes, without torchsleuth")
         # A module of the user's that the script must import is found where the program found it.
         path = self.means.path if rendering.imports != ("torch",) else ()
-        proof = self._verify(draft / "repro.py", failure, runs, (limit or 0) * 2 + self.means.deadline, path)
+        deadline = (limit or 0) * 2 + self.means.deadline
+        proof = self._verify(draft / "repro.py", failure, runs, deadline, path, finding.chance)
         final = (self._out if first else home) if proof.verified else home / "unverified"
         data_bytes = _put_in_place(draft, final)
         return _repro(final / "repro.py", text, rendering.form, ops, rendering.imports, data_bytes, proof)
@@ -348,6 +387,7 @@ class Investigation:
         rendering = render(case, best.form, data=best.with_data, hang_limit=limit)
         ops = operators(case.graph)
         notes = [] if reduced or ops <= 3 else [f"Not reduced: {ops} operators, as the program had them."]
+        notes += [finding.chance.said] if finding.chance.flaky else []
         notes += repro_text.facts(finding) if reduced else []
         text = repro_text.with_docstring(rendering, case, finding.failure, finding.component, finding.rungs, notes)
         return rendering, text
@@ -362,15 +402,17 @@ class Investigation:
         """Short enough that a hang is judged and verified several times within the budget."""
         return min(hang_limit(case), max(_LEAST_HANG, self._plan.budget / _HANGS_IN_BUDGET))
 
-    def _verify(self, script: Path, failure: Failure, runs: int, deadline: float, path: Sequence[str]) -> Verification:
+    def _verify(
+        self, script: Path, failure: Failure, runs: int, deadline: float, path: Sequence[str], chance: Chance
+    ) -> Verification:
         if self._plan.stopped():
             return Verification(0, 0, None, (), STOPPED)
         environment = dict(self.means.environment)
         if path:
             environment["PYTHONPATH"] = os.pathsep.join([*path, environment.get("PYTHONPATH", "")])
         proof = verify(
-            script, failure, python=self.means.python, environment=environment, runs=runs, deadline=deadline,
-            jobs=self.means.jobs, stopped=self._plan.stopped,
+            script, failure, python=self.means.python, environment=environment, runs=chance.verifications(runs),
+            deadline=deadline, jobs=self.means.jobs, flaky=chance.flaky, stopped=self._plan.stopped,
         )  # fmt: skip
         return replace(proof, reason=STOPPED) if self._plan.stopped() and not proof.verified else proof
 
@@ -393,8 +435,9 @@ def _repro(
     path: Path, text: str, form: Form, ops: int, imports: tuple[str, ...], data_bytes: int, proof: Verification
 ) -> Repro:
     return Repro(
-        path, text, form.value, ops, imports, data_bytes, proof.verified, proof.runs, proof.failed_runs, proof.reason
-    )
+        path, text, form.value, ops, imports, data_bytes, proof.verified, proof.runs, proof.failed_runs, proof.reason,
+        proof.undecided and not proof.verified,
+    )  # fmt: skip
 
 
 _WITHOUT_GRAPH = {

@@ -18,6 +18,7 @@ from torchsleuth.judge.guarded import Guarded
 from torchsleuth.judge.launch import Launch, Limits
 from torchsleuth.judge.limits import default_memory_limit
 from torchsleuth.judge.outcome import Verdict
+from torchsleuth.reduce.chance import ALWAYS, Chance, repeatedly
 from torchsleuth.reduce.facts import Facts, from_graph
 from torchsleuth.reduce.oracle import Oracle
 from torchsleuth.reduce.reducer import Reducer, counted
@@ -42,6 +43,7 @@ class Means:
     until: float  # of time.monotonic
     stopped: Callable[[], bool]
     say: Say
+    chance: Callable[[], Chance] = lambda: ALWAYS  # of failing, as far as it is known by now
     better: Callable[[Case], None] = lambda case: None  # told of each Case that is smaller or simpler and fails
 
 
@@ -80,8 +82,13 @@ def reduce_case(
     passing: list[str] = []
 
     def judge(cases: Sequence[Case]) -> list[bool]:
+        return repeatedly(cases, means.chance().repeats, judge_once)
+
+    def judge_once(cases: Sequence[Case], attempt: int) -> list[bool]:
+        if means.stopped():
+            return [False] * len(cases)
         state.show(oracle)
-        tried = means.bench.try_cases(cases, means.home, form, data=data)
+        tried = means.bench.try_cases(cases, means.home, form, data=data, attempt=attempt)
         for one in tried:
             if one.outcome.verdict is Verdict.PASSED and one.rendering and len(one.rendering.source) < _SHORT:
                 passing.append(one.rendering.source)

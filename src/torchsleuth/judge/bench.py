@@ -68,24 +68,35 @@ class Bench:
     ) -> Tried:
         return self.try_all(case, home, form, [backend], data=data)[0]
 
+    def try_again(
+        self, case: Case, home: Path, form: Form, attempts: Sequence[int], *, data: bool = False
+    ) -> list[Tried]:
+        """One Case several times: attempt 0 is what the other methods ask."""
+        return self._judge([self._prepare(case, home, form, None, data, number) for number in attempts], form, data)
+
     def try_all(
         self, case: Case, home: Path, form: Form, backends: Sequence[Backend | None], *, data: bool = False
     ) -> list[Tried]:
         """The Case on each backend (None: its own), judged at once as far as the Judge has room."""
         return self._judge([self._prepare(case, home, form, backend, data) for backend in backends], form, data)
 
-    def try_cases(self, cases: Sequence[Case], home: Path, form: Form, *, data: bool = False) -> list[Tried]:
+    def try_cases(
+        self, cases: Sequence[Case], home: Path, form: Form, *, data: bool = False, attempt: int = 0
+    ) -> list[Tried]:
         """Several Cases, each on its own backend."""
-        return self._judge([self._prepare(case, home, form, None, data) for case in cases], form, data)
+        return self._judge([self._prepare(case, home, form, None, data, attempt) for case in cases], form, data)
 
-    def _prepare(self, case: Case, home: Path, form: Form, backend: Backend | None, data: bool) -> _Prepared | Outcome:
+    def _prepare(
+        self, case: Case, home: Path, form: Form, backend: Backend | None, data: bool, attempt: int = 0
+    ) -> _Prepared | Outcome:
         try:
             rendering = render(case, form, backend=backend, data=data)
         except CannotRender as error:
             return Outcome(Verdict.HARNESS_ERROR, reason=f"this form cannot hold it: {error}")
         deadline = self._deadline(case) if callable(self._deadline) else self._deadline
         runs = 2 if case.surroundings.cache_hit else 1
-        return _Prepared(rendering, Question(rendering.source, rendering.data, case.phase, deadline, runs), home)
+        question = Question(rendering.source, rendering.data, case.phase, deadline, runs, attempt)
+        return _Prepared(rendering, question, home)
 
     def _judge(self, prepared: Sequence[_Prepared | Outcome], form: Form, data: bool) -> list[Tried]:
         """What is remembered is not judged; what is judged is remembered as soon as it is known."""
