@@ -25,12 +25,12 @@ SOON = 15.0  # seconds; promised are 5, on a machine that does nothing else
 class Tool:
     """`torchsleuth run --out out program.py`, and what it says while it runs."""
 
-    def __init__(self, cwd: Path, source: str) -> None:
+    def __init__(self, cwd: Path, source: str, *options: str) -> None:
         (cwd / "program.py").write_text(textwrap.dedent(source))
         self.out = cwd / "out"
         self.said: list[str] = []
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "torchsleuth", "run", "--out", "out", "--no-minimize", "program.py"],
+            [sys.executable, "-m", "torchsleuth", "run", "--out", "out", *options, "program.py"],
             cwd=cwd, env=environment_without_torch_settings(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, start_new_session=True,
         )  # fmt: skip
@@ -81,7 +81,7 @@ torch.compile(torch.sin, backend=backend)(torch.ones(3))
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["does it fail alone?", "verifying repro.py"])
 def test_while_it_judges(tmp_path: Path, moment: str) -> None:
-    tool = Tool(tmp_path, FAILS)
+    tool = Tool(tmp_path, FAILS, "--no-minimize")
     try:
         tool.wait_for(moment)
         time.sleep(0.5)
@@ -131,6 +131,53 @@ def test_while_the_program_runs(tmp_path: Path) -> None:
     assert (tool.result["exit_code"], tool.result["verdict"]) == (7, "program-error")
     assert "the program was interrupted (Ctrl-C)" in tool.result["notes"]
     assert tool.process.returncode == 4
+
+
+SLOW_TO_REDUCE = """
+import time, torch
+
+def picky(gm, inputs):
+    time.sleep(1)
+    names = [str(n.target) for n in gm.graph.nodes]
+    if any("relu" in n for n in names) and any("tanh" in n for n in names):
+        raise ValueError("not both")
+    return gm.forward
+
+def f(x):
+    for _ in range(12):
+        x = torch.relu(torch.sin(x))
+    for _ in range(12):
+        x = torch.tanh(torch.cos(x))
+    return x
+
+torch.compile(f, backend=picky)(torch.randn(16, 24))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["climbing the ladder", "down to"])
+def test_while_it_reduces_the_smallest_verified_repro_is_in_place(tmp_path: Path, moment: str) -> None:
+    tool = Tool(tmp_path, SLOW_TO_REDUCE)
+    try:
+        tool.wait_for(moment)
+        took, left = tool.press_ctrl_c()
+    finally:
+        tool.close()
+    print(f"it ended after {took:.1f} s")
+    assert took < SOON
+    assert left == []
+    assert tool.process.returncode == 1, "".join(tool.said)
+    [failure] = tool.result["failures"]
+    assert failure["repro"]["verified"]
+    assert "stopped by Ctrl-C: not all that was found was looked into" in tool.result["notes"]
+    text = (tool.out / "repro.py").read_text()
+    assert "torch.relu" in text
+    assert "torch.tanh" in text
+    assert tool.said[-1].strip() == "out/repro.py"
+    if moment == "down to":
+        smaller = sorted((tool.out / "cases" / "f1" / "checkpoints").glob("repro_*_op*.py"))
+        assert smaller, "what is smaller and not verified is a checkpoint"
+        assert failure["component"] == "backend"
 
 
 def test_the_program_run_once_more_is_ended_and_proves_nothing(tmp_path: Path) -> None:

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import psutil
-
 from torchsleuth import minimise
-from torchsleuth.case import files, folder
+from torchsleuth.afterwards import Afterwards, Known
+from torchsleuth.case import checks, files, folder
 from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Backend, Case, Check
-from torchsleuth.case.program import Form, render
+from torchsleuth.case.program import Form, Rendering, render
 from torchsleuth.case.program.render import DATA_FILE
+from torchsleuth.checkpoints import Checkpoints, Pace
 from torchsleuth.errors import JudgeBroken, SleuthError
 from torchsleuth.judge.base import Judge
-from torchsleuth.judge.bench import Bench, Tried
+from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.judge.choose import open_judge
 from torchsleuth.judge.environment import judge_environment
-from torchsleuth.judge.outcome import Verdict
+from torchsleuth.judge.outcome import Outcome, Verdict
+from torchsleuth.judge.setting import setting
 from torchsleuth.judge.trial import deadline_for
 from torchsleuth.judge.verify import Verification, verify
 from torchsleuth.locate import named
 from torchsleuth.locate.ladder import Component, Ladder, climb
+from torchsleuth.reduce import journal
+from torchsleuth.reduce.chance import Chance, measure
+from torchsleuth.reduce.journal import Journal
 from torchsleuth.reduce.reducer import Hints, counted
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.session import Process
@@ -39,7 +41,10 @@ from torchsleuth.write.findings import Culprit, Finding, Repro
 
 Say = Callable[[str], None]
 _LONGEST_DEADLINE = 600.0
-_LOOK_EVERY = 0.2
+_LEAST_HANG = 30.0
+_HANGS_IN_BUDGET = 8
+_ONCE_MORE = (1, 2, 3)  # attempts, where a Case that failed in the program passes alone
+NOW_AND_THEN = "it fails alone, now and then"
 STOPPED = "stopped by Ctrl-C before it was known"
 
 
@@ -71,18 +76,25 @@ class Plan:
     budget: float = 600.0
     stopped: Callable[[], bool] = lambda: False
     keep_only: bool = False  # write the Case and judge nothing
+    journal: Path | None = None  # of the Case that was named, where it is not one of this run
 
 
 class Investigation:
     """Judges are warm processes: one a set of devices, opened when first needed, closed at the end."""
 
-    def __init__(self, means: Means, out: Path, say: Say, plan: Plan | None = None) -> None:
+    def __init__(
+        self, means: Means, out: Path, say: Say, plan: Plan | None = None, known: Journal | None = None
+    ) -> None:
         self.means = means
+        self.known = known or Journal()  # what was judged before there was a folder for it
         self._plan = plan or Plan()
         self._out = out
         self._say = say
         self._scratch = Path(tempfile.mkdtemp(prefix="torchsleuth-"))
         self._judges: dict[str, Judge] = {}
+        self._until = time.monotonic() + self._plan.budget
+        self._journal = self.known
+        self._setting = ""
 
     def __enter__(self) -> Investigation:
         return self
@@ -113,12 +125,12 @@ class Investigation:
             )  # fmt: skip
         return self._judges[key]
 
-    def _bench(self, case: Case, deadline: float) -> Bench:
+    def _bench(self, case: Case, deadline: float | Callable[[Case], float]) -> Bench:
         judge = self._judge_for(case.devices)
         place = Path(tempfile.mkdtemp(prefix="bench-", dir=self._scratch))  # each numbers its trials from 1
         return Bench(
             judge, place, python=self.means.python, environment=self.means.environment, deadline=deadline,
-            path=self.means.path,
+            path=self.means.path, memory=self._journal,
         )  # fmt: skip
 
     def hangs(self, found: Found) -> bool:
@@ -131,8 +143,10 @@ class Investigation:
 
     # --- one failure ----------------------------------------------------------------------------------------------
 
-    def look_into(self, found: Found, name: str, *, first: bool) -> Finding:
+    def look_into(self, found: Found, name: str, *, first: bool, others: int = 0) -> Finding:
+        """`others` failures wait for their share of the budget."""
         began = time.monotonic()
+        self._share_ends = began + max(0.0, self._until - began) / (1 + others)
         home = self._out / "cases" / name
         finding = Finding(name, found.failure, swallowed=found.swallowed)
         if found.case is None:
@@ -153,6 +167,7 @@ class Investigation:
         except SleuthError as error:
             return replace(finding, case=home, why_not=str(error))
         folder.save(case, home)
+        self._open_journal(home)
         finding = replace(
             finding,
             case=home,
@@ -169,33 +184,62 @@ class Investigation:
             finding = replace(finding, why_not=STOPPED if self._plan.stopped() else str(error))
         return replace(finding, seconds=time.monotonic() - began)
 
+    def _open_journal(self, home: Path) -> None:
+        self._setting = self._setting or setting(self.means.python, self.means.environment)
+        places = [home / journal.NAME, *([self._plan.journal] if self._plan.journal else [])]
+        self._journal = Journal(*places, setting=self._setting, say=self._say)
+        if self._journal.begun_with:
+            self._say(f"going on from a journal of {self._journal.begun_with} judgements")
+        self._journal.learn(self.known)
+
     def _reproduce(
         self, finding: Finding, case: Case, inner: Case | None, home: Path, found: Found, *, first: bool
     ) -> Finding:
-        deadline = hang_limit(case) if found.failure.kind is Kind.HANG else self.means.deadline
-        bench = self._bench(case, deadline)
-        before = bench.judge.judged
+        bench = self._bench(case, self._hang_limit if found.failure.kind is Kind.HANG else self.means.deadline)
         self._say(f"judging {finding.id}: {counted(case)}, does it fail alone?")
         best, told = self._find_form(bench, case, inner, home, found.failure)
-        finding = replace(finding, judged=bench.judge.judged - before)
+        finding = replace(finding, judged=bench.judged)
         if best is None:
             eager = told is not None and told.startswith("eager itself fails")
             return replace(finding, why_not=told or "it does not fail alone", eager_fails_too=eager)
         failure = _said_alone(best, found.failure)
         used = case if best.form is not Form.INNER or inner is None else inner
         used = minimise.with_tolerance(used, best)
-        ladder = self._climb(bench, used, home, best, failure)
-        if self._plan.stopped():
-            ladder = Ladder(Component.UNKNOWN, ())
-        finding = replace(
-            finding, failure=failure, component=ladder.component, rungs=ladder.rungs, judged=bench.judge.judged - before
-        )
+        finding = replace(finding, failure=failure)
         runs = 1 if self._plan.minimize else 3
-        repro = self._write_and_verify(finding, used, best, ladder, home, bench, first=first, runs=runs)
+        began = time.monotonic()
+        if told == NOW_AND_THEN:
+            finding = replace(finding, chance=self._measure(bench, used, home, best, failure))
+        repro = self._write_and_verify(finding, used, best, home, bench, first=first, runs=runs)
+        if repro.undecided and not finding.chance.flaky:
+            finding = replace(finding, chance=self._measure(bench, used, home, best, failure))
+            if finding.chance.flaky:
+                repro = self._write_and_verify(finding, used, best, home, bench, first=first, runs=runs)
+        cost = time.monotonic() - began
         finding = replace(finding, repro=repro, why_not="" if repro.verified else repro.reason)
-        if not self._plan.minimize or not repro.verified:
+        # Only now: whoever loses patience on the ladder has a repro already.
+        ladder = self._climb(bench, used, home, best, finding)
+        if self._plan.stopped():
+            return replace(finding, judged=bench.judged)
+        finding = replace(finding, component=ladder.component, rungs=ladder.rungs, judged=bench.judged)
+        finding = replace(finding, repro=self._say_where(repro, finding, used, best))
+        known = None
+        if self._plan.minimize and repro.verified:
+            finding, known = self._minimise(finding, used, inner, best, home, bench, first=first, cost=cost)
+        if self._plan.stopped():
             return finding
-        return self._minimise(finding, used, inner, best, ladder, home, bench, first=first)
+        place = home / "inner" if best.form is Form.INNER else home
+        way = Way(best.form, best.with_data, place)
+        later = Afterwards(bench, way, lambda: self._time_left(cost), self._say)
+        finding = later.learn(finding, used, known)
+        if known is not None and finding.repro is not None:
+            reduced = _in_way(best, known.way)
+            finding = replace(finding, repro=self._say_where(finding.repro, finding, known.case, reduced, reduced=True))
+        return finding
+
+    def _time_left(self, cost: float) -> bool:
+        """Whether there is time for a few judgements more."""
+        return not self._plan.stopped() and time.monotonic() + cost < self._share_ends
 
     def _minimise(
         self,
@@ -203,32 +247,95 @@ class Investigation:
         case: Case,
         inner: Case | None,
         best: Tried,
-        ladder: Ladder,
         home: Path,
         bench: Bench,
         *,
         first: bool,
-    ) -> Finding:
+        cost: float,
+    ) -> tuple[Finding, Known | None]:
+        """`cost`: seconds that it took to verify the unreduced repro, and will take about to verify the reduced one."""
+        before = finding.judged
+        believed = finding.chance
+        checkpoints = Checkpoints(bench, self._say, home)
+        pace = Pace(cost, operators(case.graph))
+
+        def better(smaller: Case, way: Way) -> None:
+            nonlocal finding
+            if (way.form, way.data) == (best.form, best.with_data):
+                self._journal.note_smaller(smaller)
+            tried = _in_way(best, way)
+            checkpoints.write(smaller, way, self._text(finding, smaller, tried, reduced=True)[1])
+            if pace.due(operators(smaller.graph)) and not self._plan.stopped():
+                with pace.spending():
+                    finding = self._in_place(finding, smaller, tried, way.home, home, bench, first=first, runs=1)
+
         place = home / "inner" if best.form is Form.INNER else home
         means = minimise.Means(
             bench, place, self.means.python, self.means.environment, self.means.path, self.means.jobs,
-            self._plan.budget, self._plan.stopped, self._say,
+            self._share_ends - min(2 * cost, self._plan.budget / 4), self._plan.stopped, self._say,
+            lambda: finding.chance, better,
         )  # fmt: skip
         hints = Hints(finding.culprit.op, best.outcome.noted)
-        smaller = minimise.reduce_case(case, finding.failure, best.form, best.with_data, hints, means, inner)
-        best = replace(best, form=smaller.form, with_data=smaller.with_data)
-        before = finding.judged
-        finding = replace(
-            finding, judged=before + smaller.judged, judged_to_smallest=before + smaller.judged_to_smallest
-        )
+        found = minimise.reduce_case(case, finding.failure, best.form, best.with_data, hints, means, inner)
+        smallest, way = self._smallest_known(found, case, Way(best.form, best.with_data, place))
+        finding = replace(finding, judged=before + found.judged, judged_to_smallest=before + found.judged_to_smallest)
+        for one, its in ((smallest, way), *checkpoints.larger_than(smallest)):
+            if self._plan.stopped():
+                break
+            tried = _in_way(best, its)
+            placed = self._in_place(finding, one, tried, its.home, home, bench, first=first, runs=3)
+            if placed.repro is not finding.repro:
+                return placed, Known(one, its, found.complete and one is smallest, found.passing)
+            finding = placed
+            if finding.chance.flaky and not believed.flaky:  # so what passed may have passed by chance
+                return self._minimise(finding, case, inner, best, home, bench, first=first, cost=cost)
+        return finding, None
+
+    def _in_place(
+        self,
+        finding: Finding,
+        case: Case,
+        best: Tried,
+        place: Path,
+        home: Path,
+        bench: Bench,
+        *,
+        first: bool,
+        runs: int,
+    ) -> Finding:
+        """The finding with a repro of `case`, if that is verified; else the finding as it was."""
         repro = self._write_and_verify(
-            finding, smaller.case, best, ladder, home, bench, first=first, runs=3, reduced=True
+            finding, case, best, home, bench, first=first, runs=runs, reduced=True, data_from=place
         )
         if not repro.verified:
             self._say(f"the smaller script is not good enough: {repro.reason}")
+            if repro.undecided and not finding.chance.flaky:
+                finding = replace(finding, chance=self._measure(bench, case, home, best, finding.failure))
             return finding
-        folder.save(smaller.case, home / "smallest")
-        return replace(finding, repro=repro, culprit=_culprit_left(finding.culprit, smaller.case))
+        folder.save(case, home / "smallest")
+        return replace(finding, repro=repro, culprit=_culprit_left(finding.culprit, case))
+
+    def _measure(self, bench: Bench, case: Case, home: Path, best: Tried, failure: Failure) -> Chance:
+        """How often a Case fails that failed and passed."""
+        place = home / "inner" if best.form is Form.INNER else home
+
+        def fails(attempts: Sequence[int]) -> list[bool]:
+            tried = bench.try_again(case, place, best.form, attempts, data=best.with_data)
+            return [minimise.same_failure(one, failure) for one in tried]
+
+        chance = measure(fails)
+        self._say(f"it does not fail each time: {chance.failed} of {chance.runs} judgements")
+        return chance
+
+    def _smallest_known(self, found: minimise.Reduced, whole: Case, way: Way) -> tuple[Case, Way]:
+        """What this reduction came to, or what an earlier one had when it was cut short."""
+        noted, now = self._journal.smallest(ours=self._plan.journal is None), found.case
+        if noted is None or operators(noted.graph) >= operators(now.graph):
+            return now, found.way
+        # A journal that came from elsewhere brings no code that the user was not asked about.
+        known = {code.source for code in checks.codes(whole.surroundings)}
+        same = {code.source for code in checks.codes(noted.surroundings)} <= known
+        return (replace(noted, failure=now.failure), way) if same and noted.phase is now.phase else (now, found.way)
 
     def _find_form(
         self, bench: Bench, case: Case, inner: Case | None, home: Path, failure: Failure
@@ -252,66 +359,97 @@ class Investigation:
             if tried.outcome.verdict is Verdict.INVALID and (data or not valued) and form is Form.COMPILE:
                 return None, reason
             reasons.append(f"as {form.value}{' with its data' if data else ''}: {reason}")
-        return None, "; ".join(reasons)
+        if failure.kind is Kind.HANG or self._plan.stopped():
+            return None, "; ".join(reasons)
+        again = bench.try_again(case, home, Form.COMPILE, _ONCE_MORE, data=valued)
+        found = next((tried for tried in again if minimise.same_failure(tried, failure)), None)
+        return (found, NOW_AND_THEN) if found is not None else (None, "; ".join(reasons))
 
-    def _climb(self, bench: Bench, case: Case, home: Path, best: Tried, failure: Failure) -> Ladder:
+    def _climb(self, bench: Bench, case: Case, home: Path, best: Tried, finding: Finding) -> Ladder:
         if best.form is Form.INNER:
             return Ladder(Component.INDUCTOR, ())
         self._say("climbing the ladder: eager, aot_eager, aot_eager_decomp_partition")
 
-        def judge(backends: Sequence[Backend]) -> list[object]:
-            return [t.outcome for t in bench.try_all(case, home, best.form, list(backends), data=best.with_data)]
+        def judge(backends: Sequence[Backend]) -> list[Outcome]:
+            if not finding.chance.flaky:
+                return [t.outcome for t in bench.try_all(case, home, best.form, list(backends), data=best.with_data)]
+            return [often(replace(case, surroundings=replace(case.surroundings, backend=b))) for b in backends]
 
-        return climb(case, failure, judge)  # type: ignore[arg-type]
+        def often(rung: Case) -> Outcome:
+            tried = bench.try_again(rung, home, best.form, range(finding.chance.repeats), data=best.with_data)
+            return next((t.outcome for t in tried if t.outcome.verdict is Verdict.FAILED), tried[0].outcome)
+
+        return climb(case, finding.failure, judge)
 
     def _write_and_verify(
         self,
         finding: Finding,
         case: Case,
         best: Tried,
-        ladder: Ladder,
         home: Path,
         bench: Bench,
         *,
         first: bool,
         runs: int,
         reduced: bool = False,
+        data_from: Path | None = None,
     ) -> Repro:
         """Verified where nobody looks; only then does it take the place of what was there."""
         failure = finding.failure
-        limit = hang_limit(case) if failure.kind is Kind.HANG else None
-        rendering = render(case, best.form, data=best.with_data, hang_limit=limit)
+        limit = self._hang_limit(case) if failure.kind is Kind.HANG else None
+        rendering, text = self._text(finding, case, best, reduced=reduced)
         ops = operators(case.graph)
-        notes = [] if reduced or ops <= 3 else [f"Not reduced: {ops} operators, as the program had them."]
-        text = repro_text.with_docstring(rendering, case, failure, ladder.component, ladder.rungs, notes)
         draft = Path(tempfile.mkdtemp(prefix="draft-", dir=self._scratch))
         files.write_text(draft / "repro.py", text)
         if rendering.data:
-            bench.write_data(rendering, home, draft / DATA_FILE)
+            bench.write_data(rendering, data_from or home, draft / DATA_FILE)
         self._say("verifying repro.py in fresh processes, without torchsleuth")
         # A module of the user's that the script must import is found where the program found it.
         path = self.means.path if rendering.imports != ("torch",) else ()
-        proof = self._verify(draft / "repro.py", failure, runs, (limit or 0) * 2 + self.means.deadline, path)
+        deadline = (limit or 0) * 2 + self.means.deadline
+        proof = self._verify(draft / "repro.py", failure, runs, deadline, path, finding.chance)
         final = (self._out if first else home) if proof.verified else home / "unverified"
         data_bytes = _put_in_place(draft, final)
         return _repro(final / "repro.py", text, rendering.form, ops, rendering.imports, data_bytes, proof)
 
-    def _verify(self, script: Path, failure: Failure, runs: int, deadline: float, path: Sequence[str]) -> Verification:
-        """In a thread of its own, so that Ctrl-C can end what it started."""
+    def _text(self, finding: Finding, case: Case, best: Tried, *, reduced: bool) -> tuple[Rendering, str]:
+        """The script of a Case, and the script with its docstring."""
+        limit = self._hang_limit(case) if finding.failure.kind is Kind.HANG else None
+        rendering = render(case, best.form, data=best.with_data, hang_limit=limit)
+        ops = operators(case.graph)
+        notes = [] if reduced or ops <= 3 else [f"Not reduced: {ops} operators, as the program had them."]
+        notes += [finding.chance.said] if finding.chance.flaky else []
+        notes += repro_text.facts(finding) if reduced else []
+        text = repro_text.with_docstring(rendering, case, finding.failure, finding.component, finding.rungs, notes)
+        return rendering, text
+
+    def _say_where(self, repro: Repro, finding: Finding, case: Case, best: Tried, *, reduced: bool = False) -> Repro:
+        """The same script; its docstring says what is known by now."""
+        text = self._text(finding, case, best, reduced=reduced)[1]
+        files.write_text(repro.path, text)
+        return replace(repro, source=text)
+
+    def _hang_limit(self, case: Case) -> float:
+        """Short enough that a hang is judged and verified several times within the budget."""
+        return min(hang_limit(case), max(_LEAST_HANG, self._plan.budget / _HANGS_IN_BUDGET))
+
+    def _verify(
+        self, script: Path, failure: Failure, runs: int, deadline: float, path: Sequence[str], chance: Chance
+    ) -> Verification:
         if self._plan.stopped():
             return Verification(0, 0, None, (), STOPPED)
         environment = dict(self.means.environment)
         if path:
             environment["PYTHONPATH"] = os.pathsep.join([*path, environment.get("PYTHONPATH", "")])
-        with ThreadPoolExecutor(1, "verification") as pool:
-            proof = pool.submit(
-                verify, script, failure, python=self.means.python, environment=environment, runs=runs,
-                deadline=deadline, jobs=self.means.jobs,
-            )  # fmt: skip
-            while not wait([proof], _LOOK_EVERY).done:
-                if self._plan.stopped():
-                    end_guarded()
-        return replace(proof.result(), reason=STOPPED) if self._plan.stopped() else proof.result()
+        proof = verify(
+            script, failure, python=self.means.python, environment=environment, runs=chance.verifications(runs),
+            deadline=deadline, jobs=self.means.jobs, flaky=chance.flaky, stopped=self._plan.stopped,
+        )  # fmt: skip
+        return replace(proof, reason=STOPPED) if self._plan.stopped() and not proof.verified else proof
+
+
+def _in_way(tried: Tried, way: Way) -> Tried:
+    return replace(tried, form=way.form, with_data=way.data)
 
 
 def _put_in_place(draft: Path, final: Path) -> int:
@@ -332,8 +470,9 @@ def _repro(
     path: Path, text: str, form: Form, ops: int, imports: tuple[str, ...], data_bytes: int, proof: Verification
 ) -> Repro:
     return Repro(
-        path, text, form.value, ops, imports, data_bytes, proof.verified, proof.runs, proof.failed_runs, proof.reason
-    )
+        path, text, form.value, ops, imports, data_bytes, proof.verified, proof.runs, proof.failed_runs, proof.reason,
+        proof.undecided and not proof.verified,
+    )  # fmt: skip
 
 
 _WITHOUT_GRAPH = {
@@ -343,14 +482,6 @@ _WITHOUT_GRAPH = {
 
 
 _DYNAMOS_NUMBERS = "Every graph is right and the program is not: Dynamo's own work cannot be run alone yet."
-
-
-def end_guarded() -> None:
-    """Ends what wardens of this process stand over; a warden that is told to stop ends all that is below it."""
-    for child in psutil.Process().children():
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if "torchsleuth.judge.warden" in child.cmdline():
-                child.terminate()
 
 
 def hang_limit(case: Case) -> float:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from torchsleuth.case import folder
+from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case, Code
 from torchsleuth.errors import BadUsage, NeedsConsent
 from torchsleuth.pipeline import Interruption, Settings, finish, make_output_folder
+from torchsleuth.reduce import journal
 from torchsleuth.watch.found import Found, Summary
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.session import Process, Stage
 from torchsleuth.write.result import Result
 
 Say = Callable[[str], None]
+_SECONDS_AN_OPERATOR = 0.05  # to compile, about; nobody knows how long the program took
 
 
 def minimise(where: Path, settings: Settings, say: Say, *, trust: bool) -> tuple[Result, Path]:
@@ -30,9 +34,11 @@ def minimise(where: Path, settings: Settings, say: Say, *, trust: bool) -> tuple
     out = make_output_folder(settings.out, ["minimize", f"{home.name}.py"])
     process = Process(home, {"executable": sys.executable, "cwd": os.getcwd(), "path": []}, (), Stage())
     found = Found(case.failure, home, process, ended_program=True)
+    settings = replace(settings, journal=(home / journal.NAME).resolve())
+    ended = Ended(0, _SECONDS_AN_OPERATOR * operators(case.graph))
     with Interruption() as interruption:
         result = finish(
-            Summary(0, 1, (found,)), Ended(0, 0.0), ("minimize", str(where)), out, settings, say, None, interruption
+            Summary(0, 1, (found,)), ended, ("minimize", str(where)), out, settings, say, None, interruption
         )
     return result, out
 

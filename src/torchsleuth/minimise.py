@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +13,14 @@ from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case, Tensor
 from torchsleuth.case.program import CannotRender, Form, render
-from torchsleuth.judge.bench import Bench, Tried
+from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.judge.environment import with_torchsleuth
+from torchsleuth.judge.guarded import Guarded
+from torchsleuth.judge.launch import Launch, Limits
+from torchsleuth.judge.limits import default_memory_limit
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.locate import divergence
+from torchsleuth.reduce.chance import ALWAYS, Chance, repeatedly
 from torchsleuth.reduce.facts import Facts, from_graph
 from torchsleuth.reduce.flatten import flattened
 from torchsleuth.reduce.inline import inlined
@@ -24,9 +28,12 @@ from torchsleuth.reduce.oracle import Oracle
 from torchsleuth.reduce.reducer import Hints, Reducer, counted
 from torchsleuth.reduce.units import has_levels
 from torchsleuth.referee import told
+from torchsleuth.write.progress import duration, status_of
 
 Say = Callable[[str], None]
 _PROBE_SECONDS = 120.0
+_LOOK_EVERY = 0.2
+_SHORT = 8000  # characters of a script that may be the neighbour of a reduced one
 _FEW = 3  # operators: no other way to say it is tried where there are not more than these
 _FEW_OF_LEVELS = 10  # the same, for the ATen graph of a program whose own graph holds functorch levels
 
@@ -41,9 +48,11 @@ class Means:
     environment: Mapping[str, str]
     path: tuple[str, ...]
     jobs: int
-    budget: float
+    until: float  # of time.monotonic
     stopped: Callable[[], bool]
     say: Say
+    chance: Callable[[], Chance] = lambda: ALWAYS  # of failing, as far as it is known by now
+    better: Callable[[Case, Way], None] = lambda case, way: None  # told of each Case that is smaller or simpler
 
 
 @dataclass(frozen=True)
@@ -51,8 +60,9 @@ class Reduced:
     case: Case
     judged: int
     judged_to_smallest: int
-    form: Form
-    with_data: bool
+    way: Way
+    complete: bool = True  # it ended because nothing was left to try
+    passing: tuple[str, ...] = ()  # scripts that passed, short ones
 
 
 def same_failure(tried: Tried, failure: Failure) -> bool:
@@ -72,18 +82,25 @@ def same_failure(tried: Tried, failure: Failure) -> bool:
 
 
 def reduce_case(
-    case: Case, failure: Failure, form: Form, data: bool, hints: Hints, means: Means, inner: Case | None = None
+    case: Case,
+    failure: Failure,
+    form: Form,
+    data: bool,
+    hints: Hints,
+    means: Means,
+    inner: Case | None = None,
+    facts: Facts | None = None,  # None: found out by a probe
 ) -> Reduced:
     """The smallest of what the Case and, where that promises more, its ATen graph can be reduced to."""
-    run = _Run(failure, means, means.bench.judge.judged, time.monotonic() + means.budget)
+    run = _Run(failure, means, means.bench.judged)
+    way = Way(form, data, means.home)
     flat = flattened(inner) if inner is not None and form is not Form.INNER else None
     if flat is not None and has_levels(case.graph):
         found = run.flat(flat)
         if found is not None and operators(found.case.graph) <= _FEW_OF_LEVELS:
             return found
-        other = run.reduce(case, form, data, hints, means.home)
-        return _smaller(other, found)
-    found = run.reduce(case, form, data, hints, means.home)
+        return _smaller(run.reduce(case, way, hints), found)
+    found = run.reduce(case, way, hints, facts)
     if flat is None or operators(found.case.graph) <= _FEW:
         return found
     return _smaller(found, run.flat(flat))
@@ -100,20 +117,31 @@ class _Run:
     failure: Failure
     means: Means
     before: int  # judgements that were made already
-    deadline: float
 
-    def reduce(self, case: Case, form: Form, data: bool, hints: Hints, home: Path) -> Reduced:
-        means = self.means
-        if form is Form.BACKEND:  # a body that Dynamo cannot compile again may be what stands in the way
-            flat = next((c for c in inlined(case) if self._fails(c, Form.COMPILE, home, data=data)), None)
-            case, form = (case, form) if flat is None else (flat, Form.COMPILE)
+    def reduce(self, case: Case, way: Way, hints: Hints, facts: Facts | None = None) -> Reduced:
+        means, state = self.means, _State(self.means)
+        passing: list[str] = []
+        if way.form is Form.BACKEND:  # a body that Dynamo cannot compile again may be what stands in the way
+            plain = replace(way, form=Form.COMPILE)
+            flat = next((c for c in inlined(case) if self._fails(c, plain)), None)
+            case, way = (case, way) if flat is None else (flat, plain)
 
         def judge(cases: Sequence[Case]) -> list[bool]:
-            return [same_failure(t, self.failure) for t in means.bench.try_cases(cases, home, form, data=data)]
+            return repeatedly(cases, means.chance().repeats, judge_once)
+
+        def judge_once(cases: Sequence[Case], attempt: int) -> list[bool]:
+            if means.stopped():
+                return [False] * len(cases)
+            state.show(oracle)
+            tried = means.bench.try_cases(cases, way.home, way.form, data=way.data, attempt=attempt)
+            for one in tried:
+                if one.outcome.verdict is Verdict.PASSED and one.rendering and len(one.rendering.source) < _SHORT:
+                    passing.append(one.rendering.source)
+            return [same_failure(one, self.failure) for one in tried]
 
         def key(candidate: Case) -> str | None:
             try:
-                return render(candidate, form, data=data).source
+                return render(candidate, way.form, data=way.data).source
             except CannotRender:
                 return None
 
@@ -121,27 +149,34 @@ class _Run:
             means.say(f"down to {counted(candidate)} after {judged} judgement{'s' * (judged != 1)}")
 
         oracle = Oracle(
-            judge, key, case, self.deadline, means.stopped, smaller, lambda: means.bench.judge.judged - self.before
-        )
-        hints = replace(hints, suspects=self._suspects(case, form, data, home))
-        best = Reducer(oracle, probe(case, means, home), hints=hints, width=means.jobs, say=means.say).reduce()
-        # What is left may no longer need the values, or the form, that the whole needed.
-        if data and self._fails(best, form, home, data=False):
-            data = False
-        if form is Form.BACKEND and self._fails(best, Form.COMPILE, home, data=data):
-            form = Form.COMPILE
+            judge, key, case, means.until, means.stopped, smaller, lambda better: means.better(better, way),
+            lambda: means.bench.judged - self.before,
+        )  # fmt: skip
+        hints = replace(hints, suspects=self._suspects(case, way))
+        known = facts or probe(case, means, way.home)
+        best = Reducer(oracle, known, hints=hints, width=means.jobs, say=state.say).reduce()
+        complete = not means.stopped() and time.monotonic() < means.until
         counts = oracle.counted, oracle.judged_to_smallest
-        if best.check is not None:
-            best = with_tolerance(best, means.bench.try_case(best, home, form, data=data))
-        return Reduced(best, *counts, form, data)
+        way = self._plainer(best, way)
+        if best.check is not None and not means.stopped():
+            best = with_tolerance(best, means.bench.try_case(best, way.home, way.form, data=way.data))
+        return Reduced(best, *counts, way, complete, tuple(passing))
 
-    def _suspects(self, case: Case, form: Form, data: bool, home: Path) -> tuple[str, ...]:
+    def _plainer(self, best: Case, way: Way) -> Way:
+        """What is left may no longer need the values, or the form, that the whole needed."""
+        if way.data and self._fails(best, replace(way, data=False)):
+            way = replace(way, data=False)
+        if way.form is Form.BACKEND and self._fails(best, replace(way, form=Form.COMPILE)):
+            way = replace(way, form=Form.COMPILE)
+        return way
+
+    def _suspects(self, case: Case, way: Way) -> tuple[str, ...]:
         """Of wrong numbers in a forward: the operator at which they begin."""
-        if case.check is None or case.phase.backward or form is not Form.COMPILE:
+        if case.check is None or case.phase.backward or way.form is not Form.COMPILE or self.means.stopped():
             return ()
 
         def judge(opened: Case) -> Failure | None:
-            return self.means.bench.try_case(opened, home, form, data=data).outcome.failure
+            return self.means.bench.try_case(opened, way.home, way.form, data=way.data).outcome.failure
 
         self.means.say("looking for the first operator whose result is wrong")
         found = divergence.find(case, judge)
@@ -150,21 +185,22 @@ class _Run:
         self.means.say(f"{found.culprit.name} is the first of {len(found.wrong)} results that are wrong")
         return (found.culprit.name,)
 
-    def _fails(self, case: Case, form: Form, home: Path, *, data: bool) -> bool:
+    def _fails(self, case: Case, way: Way) -> bool:
         if self.means.stopped():
             return False
-        return same_failure(self.means.bench.try_cases([case], home, form, data=data)[0], self.failure)
+        tried = self.means.bench.try_cases([case], way.home, way.form, data=way.data)[0]
+        return same_failure(tried, self.failure)
 
     def flat(self, case: Case) -> Reduced | None:
         """From the ATen graph, where that fails alike under torch.compile."""
-        if time.monotonic() > self.deadline or self.means.stopped():
+        if time.monotonic() > self.means.until or self.means.stopped():
             return None
         self.means.say(f"trying its {counted(case)} after AOTAutograd as a program")
-        home = self.means.home / "inner"
-        tried = self.means.bench.try_cases([case], home, Form.COMPILE)[0]
+        way = Way(Form.COMPILE, False, self.means.home / "inner")
+        tried = self.means.bench.try_cases([case], way.home, way.form)[0]
         if not same_failure(tried, self.failure):
             return None
-        return self.reduce(case, Form.COMPILE, False, Hints(None, tried.outcome.noted), home)
+        return self.reduce(case, way, Hints(None, tried.outcome.noted))
 
 
 def with_tolerance(case: Case, tried: Tried) -> Case:
@@ -173,6 +209,24 @@ def with_tolerance(case: Case, tried: Tried) -> Case:
         return case
     limits = told.tolerance(told.read(tried.outcome.failure.text))
     return case if limits is None else replace(case, check=replace(case.check, rtol=limits[0], atol=limits[1]))
+
+
+class _State:
+    """What is being tried, how far it has come, and how long it may still take."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._trying = ""
+        self._show = status_of(means.say)
+
+    def say(self, text: str) -> None:
+        self._trying = text
+        self._means.say(text)
+
+    def show(self, oracle: Oracle) -> None:
+        left = self._means.until - time.monotonic()
+        budget = "" if left == float("inf") else f", at most {duration(left)} more"
+        self._show(f"{self._trying}: {counted(oracle.best)} left, {oracle.counted} judged{budget}")
 
 
 def probe(case: Case, means: Means, home: Path) -> Facts:
@@ -207,13 +261,24 @@ def _tensor(row: Mapping[str, object], known: Tensor | None) -> Tensor:
 
 
 def _run_probe(means: Means, home: Path) -> dict[str, dict[str, object]]:
+    """Under guard, as all that runs the user's graph: it has limits, and goes when this process does."""
     environment = {**with_torchsleuth(means.environment, means.path), "TORCH_COMPILE_DISABLE": "1"}
+    with tempfile.TemporaryDirectory(prefix="torchsleuth-probe-") as place:
+        command = (means.python, "-m", "torchsleuth.reduce.probe", str(home.resolve()))
+        output = Path(place) / "said.txt"
+        limits = Limits(_PROBE_SECONDS, default_memory_limit())
+        process = Guarded(Launch(command, environment, place, str(output), limits, str(Path(place) / "ending.json")))
+        while not process.wait(_LOOK_EVERY) and not means.stopped():
+            pass
+        process.stop()
+        process.wait()
+        lines = output.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((found for found in map(_table, reversed(lines)) if found), {})
+
+
+def _table(line: str) -> dict[str, dict[str, object]]:
     try:
-        done = subprocess.run(
-            [means.python, "-m", "torchsleuth.reduce.probe", str(home)],
-            capture_output=True, text=True, env=environment, timeout=_PROBE_SECONDS, check=False,
-        )  # fmt: skip
-        found = json.loads(done.stdout.strip().splitlines()[-1])
-    except (subprocess.TimeoutExpired, ValueError, IndexError):
+        found = json.loads(line)
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -19,6 +19,7 @@ from torchsleuth.case.failure import Kind
 from torchsleuth.errors import CommandNotFound, OutputUnwritable
 from torchsleuth.investigate import Investigation, Means, Plan, write_issue
 from torchsleuth.locate.ladder import Component
+from torchsleuth.reduce.journal import Journal
 from torchsleuth.watch import launcher
 from torchsleuth.watch.found import Found, Summary, summarise
 from torchsleuth.watch.hangs import HangWatch
@@ -45,6 +46,7 @@ class Settings:
     hang_after: float = 60.0
     capture: str = "auto"  # "1": only keep what fails; "2": as auto; "3": keep every graph before it runs
     numbers: bool = False  # compare every graph with eager at once
+    journal: Path | None = None  # of the Case that was named, to go on from
 
 
 def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, Path]:
@@ -75,7 +77,8 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
             interruption.ends(again.end)
             looked = wrong_numbers.look(summary, again, say)
             summary, notes = looked.summary, looked.notes
-        return finish(summary, ended, tuple(command), out, settings, say, again, interruption, notes), out
+        known = hang_judge.known
+        return finish(summary, ended, tuple(command), out, settings, say, again, interruption, known, notes), out
 
 
 def _unexplained(summary: Summary, ended: Ended, settings: Settings) -> bool:
@@ -93,12 +96,15 @@ def finish(
     say: Say,
     again: Again | None,
     interruption: Interruption,
+    known: Journal | None = None,
     seen: tuple[str, ...] = (),
 ) -> Result:
     """From what was seen to what is said: investigated, judged, written."""
     session = out / "logs" / "watch"
     notes: list[str] = [*_notes(ended, summary, settings), *seen]
-    findings = _investigate(summary, ended, out, settings, say, notes, again, interruption) if summary.found else ()
+    findings: tuple[Finding, ...] = ()
+    if summary.found:
+        findings = _investigate(summary, ended, out, settings, say, notes, again, interruption, known)
     verdict = _verdict(summary, ended, findings)
     notes += _verdict_notes(verdict, summary, ended, findings)
     result = Result(
@@ -162,21 +168,24 @@ def _investigate(
     notes: list[str],
     again: Again | None,
     interruption: Interruption,
+    known: Journal | None,
 ) -> tuple[Finding, ...]:
     process = summary.found[0].process
     means = Means.of(process, os.environ, ended.seconds, settings.jobs)
     findings: list[Finding] = []
     stopped = interruption.stopped
-    plan = Plan(settings.minimize, settings.budget, stopped.is_set, settings.capture == "1")
-    with Investigation(means, out, say, plan) as investigation:
+    plan = Plan(settings.minimize, settings.budget, stopped.is_set, settings.capture == "1", settings.journal)
+    with Investigation(means, out, say, plan, known) as investigation:
         interruption.ends(investigation.cancel)
         if again is not None:
             interruption.ends(again.end)
-        for number, found in enumerate(summary.found[:_MOST_FAILURES], start=1):
+        chosen = summary.found[:_MOST_FAILURES]
+        for number, found in enumerate(chosen, start=1):
             failure = found.failure
             what = failure.summary if failure.kind is Kind.ACCURACY else failure.fingerprint.line
             say(f"{failure.kind.value}: {what}")
-            finding = investigation.look_into(found, f"f{number}", first=number == 1)
+            others = len(chosen) - number
+            finding = investigation.look_into(found, f"f{number}", first=number == 1, others=others)
             if not (finding.reproduced or again is None or stopped.is_set() or plan.keep_only):
                 finding = _once_more(finding, found, investigation, again, say, notes, first=number == 1)
             findings.append(finding)
@@ -252,12 +261,13 @@ class _HangJudge:
         self._out = out
         self._jobs = jobs
         self._over = threading.Event()
+        self.known = Journal()  # its answers need not be found out again
         self._investigation: Investigation | None = None
 
     def confirm(self, suspect: Found) -> bool:
         means = Means.of(suspect.process, os.environ, 0.0, self._jobs)
         plan = Plan(stopped=self._over.is_set)
-        with Investigation(means, self._out, lambda _: None, plan) as self._investigation:
+        with Investigation(means, self._out, lambda _: None, plan, self.known) as self._investigation:
             return self._investigation.hangs(suspect)
 
     def end(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from judge_helpers import processes_with
+from judge_helpers import alive, processes_with
 
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, of_hang, of_signal
 from torchsleuth.judge import Verdict, Verification, verify
@@ -248,3 +248,56 @@ def test_a_real_compile_error_is_verified(script: Path) -> None:
     )
     found = check(script, source, dict(os.environ), want, deadline=120.0)
     assert found.verified, found.reason
+
+
+NOW_AND_THEN = """
+import os, torch
+if not torch.DISABLED:
+    place = os.path.join(os.environ["COUNTS"], str(os.getpid()))
+    open(place, "w").close()
+    if len(os.listdir(os.environ["COUNTS"])) % 3 == 1:
+        raise ValueError("size 3")
+"""
+
+
+def test_what_fails_now_and_then_is_undecided_and_verified_only_as_such(
+    script: Path, toy: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "counts").mkdir()
+    toy["COUNTS"] = str(tmp_path / "counts")
+    certain = check(script, NOW_AND_THEN, toy, runs=3, jobs=1)
+    assert (certain.failed_runs, certain.runs) == (1, 3)
+    assert not certain.verified
+    assert certain.undecided
+    flaky = check(script, NOW_AND_THEN, toy, runs=6, jobs=1, flaky=True)
+    assert (flaky.failed_runs, flaky.runs) == (2, 6)
+    assert flaky.verified
+
+
+def test_a_flaky_repro_that_ever_fails_in_eager_is_not_verified(
+    script: Path, toy: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "counts").mkdir()
+    toy["COUNTS"] = str(tmp_path / "counts")
+    source = NOW_AND_THEN.replace("not torch.DISABLED", "True")
+    found = check(script, source, toy, runs=3, jobs=1, flaky=True)
+    assert not found.verified
+    assert "compilation switched off" in found.reason
+
+
+def test_a_flaky_repro_that_never_failed_is_not_verified(script: Path, toy: dict[str, str]) -> None:
+    found = check(script, "import torch", toy, runs=2, flaky=True)
+    assert not found.verified
+    assert found.reason == "it ran to its end without failing"
+
+
+def test_when_told_to_stop_it_ends_what_runs_and_begins_nothing(
+    script: Path, toy: dict[str, str], tmp_path: Path
+) -> None:
+    began = tmp_path / "began"
+    source = f"import time, os\nopen({str(began)!r}, 'a').write(f'{{os.getpid()}} ')\ntime.sleep(600)"
+    found = check(script, source, toy, runs=5, jobs=1, stopped=lambda: began.exists() and began.read_text() != "")
+    assert not found.verified
+    assert {outcome.reason for outcome in found.outcomes} == {"the run was cut short"}
+    [pid] = began.read_text().split()
+    assert not alive(int(pid))

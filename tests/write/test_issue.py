@@ -65,3 +65,21 @@ def test_a_long_error_is_cut_at_its_beginning(tmp_path: Path) -> None:
     text = issue.write(replace(a_finding(tmp_path), failure=long))
     assert "RuntimeError: the end" in text
     assert len(text) < 10_000
+
+
+def test_workaround_first_then_the_repro_then_what_is_known_of_it(tmp_path: Path) -> None:
+    finding = replace(
+        a_finding(tmp_path, repro=a_repro(tmp_path)),
+        workaround="torch._inductor.config.x = 1",
+        needed=("torch.relu", "x: float16"),
+        varies=("It fails also with float64.",),
+        neighbour="-y = torch.relu(x)\n+y = torch.sin(x)",
+    )
+    text = issue.write(finding)
+    order = [
+        "## Workaround", "torch._inductor.config.x = 1", "## Repro", "import torch",
+        "All of the following are needed to trigger it:", "- `torch.relu`", "- `x: float16`",
+        "It fails also with float64.", "```diff\n-y = torch.relu(x)\n+y = torch.sin(x)\n```", "## Ablation",
+    ]  # fmt: skip
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)

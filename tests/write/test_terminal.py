@@ -45,6 +45,15 @@ def test_a_verified_failure(out: Path) -> None:
     ]
 
 
+def test_the_workaround_is_said_before_the_repro(out: Path) -> None:
+    (out / "repro.py").touch()
+    one = replace(a_finding(out, repro=a_repro(out)), workaround="torch.x = 1", needed=("relu", "tanh"))
+    lines = summary(a_result(one), out)
+    assert lines[-4:-2] == ["  workaround  torch.x = 1", "  needed    relu; tanh"]
+    two = replace(one, workaround="import torch\nf(torch)", needed=())
+    assert summary(a_result(two), out)[-5:-2] == ["  workaround", "    import torch", "    f(torch)"]
+
+
 @pytest.mark.parametrize(
     ("verdict", "code", "first"),
     [

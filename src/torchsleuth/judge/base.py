@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Protocol
 
@@ -21,8 +21,11 @@ class Judge(Protocol):
 
     def judge(self, trial: Trial) -> Outcome: ...
 
-    def judge_all(self, trials: Iterable[Trial]) -> list[Outcome]:
-        """At most `jobs` at once; the outcomes in the order of the trials."""
+    def judge_all(self, trials: Iterable[Trial], heard: Callable[[int, Outcome], None] | None = None) -> list[Outcome]:
+        """At most `jobs` at once; the outcomes in the order of the trials.
+
+        `heard` is told each as it comes, with the trial's place, in the thread that judged it.
+        """
 
     def cancel(self) -> None:
         """Kill all that is in flight; its outcomes become HARNESS_ERROR.  The Judge can be used again afterwards."""

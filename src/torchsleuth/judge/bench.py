@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +16,19 @@ from torchsleuth.case.program import CannotRender, Form, Rendering, render
 from torchsleuth.case.program.render import DATA_FILE
 from torchsleuth.judge.base import Judge
 from torchsleuth.judge.environment import with_torchsleuth
+from torchsleuth.judge.memory import Memory, Question
 from torchsleuth.judge.outcome import Outcome, Verdict
+from torchsleuth.judge.reading import ran_compiled
 from torchsleuth.judge.trial import Trial
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a Case is judged: its form, whether with its data, and where that stands."""
+
+    form: Form
+    data: bool
+    home: Path
 
 
 @dataclass(frozen=True)
@@ -27,10 +39,18 @@ class Tried:
     form: Form
     with_data: bool
     rendering: Rendering | None = None
-    folder: Path | None = None  # where script and data stand
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    rendering: Rendering
+    question: Question
+    home: Path
 
 
 class Bench:
+    """`memory` answers what was judged before; `deadline` is a number of seconds, or says it for each Case."""
+
     def __init__(
         self,
         judge: Judge,
@@ -38,14 +58,18 @@ class Bench:
         *,
         python: str,
         environment: Mapping[str, str],
-        deadline: float,
+        deadline: float | Callable[[Case], float],
         path: Sequence[str] = (),
+        memory: Memory | None = None,
     ) -> None:
         self.judge = judge
-        self.deadline = deadline
+        self.judged = 0  # different questions whose answer took a run of compiled code, remembered ones included
+        self._deadline = deadline
         self._scratch = scratch
         self._python = python
         self._environment = with_torchsleuth(environment, path)
+        self._memory = memory
+        self._counted: set[str] = set()
         self._numbers = itertools.count(1)
 
     def try_case(
@@ -53,42 +77,85 @@ class Bench:
     ) -> Tried:
         return self.try_all(case, home, form, [backend], data=data)[0]
 
+    def try_again(
+        self, case: Case, home: Path, form: Form, attempts: Sequence[int], *, data: bool = False
+    ) -> list[Tried]:
+        """One Case several times: attempt 0 is what the other methods ask."""
+        return self._judge([self._prepare(case, home, form, None, data, number) for number in attempts], form, data)
+
     def try_all(
         self, case: Case, home: Path, form: Form, backends: Sequence[Backend | None], *, data: bool = False
     ) -> list[Tried]:
         """The Case on each backend (None: its own), judged at once as far as the Judge has room."""
         return self._judge([self._prepare(case, home, form, backend, data) for backend in backends], form, data)
 
-    def try_cases(self, cases: Sequence[Case], home: Path, form: Form, *, data: bool = False) -> list[Tried]:
+    def try_cases(
+        self, cases: Sequence[Case], home: Path, form: Form, *, data: bool = False, attempt: int = 0
+    ) -> list[Tried]:
         """Several Cases, each on its own backend."""
-        return self._judge([self._prepare(case, home, form, None, data) for case in cases], form, data)
-
-    def _judge(self, prepared: Sequence[tuple[Trial, Rendering] | Outcome], form: Form, data: bool) -> list[Tried]:
-        outcomes = iter(self.judge.judge_all([one[0] for one in prepared if isinstance(one, tuple)]))
-        found = []
-        for one in prepared:
-            if isinstance(one, tuple):
-                trial, rendering = one
-                found.append(Tried(next(outcomes), form, data, rendering, trial.folder))
-            else:
-                found.append(Tried(one, form, data))
-        return found
+        return self._judge([self._prepare(case, home, form, None, data, attempt) for case in cases], form, data)
 
     def _prepare(
-        self, case: Case, home: Path, form: Form, backend: Backend | None, data: bool
-    ) -> tuple[Trial, Rendering] | Outcome:
+        self, case: Case, home: Path, form: Form, backend: Backend | None, data: bool, attempt: int = 0
+    ) -> _Prepared | Outcome:
         try:
             rendering = render(case, form, backend=backend, data=data, refereed=case.check is not None)
         except CannotRender as error:
             return Outcome(Verdict.HARNESS_ERROR, reason=f"this form cannot hold it: {error}")
+        deadline = self._deadline(case) if callable(self._deadline) else self._deadline
+        runs = 2 if case.surroundings.cache_hit else 1
+        question = Question(rendering.source, rendering.data, case.phase, deadline, runs, attempt)
+        return _Prepared(rendering, question, home)
+
+    def _judge(self, prepared: Sequence[_Prepared | Outcome], form: Form, data: bool) -> list[Tried]:
+        """What is remembered is not judged; what is judged is remembered as soon as it is known."""
+        answers: dict[int, Outcome] = {}
+        trials: dict[int, Trial] = {}
+        for place, one in enumerate(prepared):
+            found = self._known(one)
+            made = self._lay_out(one) if found is None and isinstance(one, _Prepared) else None
+            if isinstance(made, Trial):
+                trials[place] = made
+            else:
+                answers[place] = found or made or Outcome(Verdict.HARNESS_ERROR)
+        places = list(trials)
+
+        def heard(number: int, outcome: Outcome) -> None:
+            one = prepared[places[number]]
+            if self._memory is not None and isinstance(one, _Prepared):
+                self._memory.keep(one.question, outcome)
+
+        try:
+            answers.update(zip(places, self.judge.judge_all(trials.values(), heard), strict=True))
+        finally:
+            for trial in trials.values():
+                shutil.rmtree(trial.folder, ignore_errors=True)
+        tried = []
+        for place, one in enumerate(prepared):
+            self._count(one, answers[place])
+            rendering = one.rendering if isinstance(one, _Prepared) else None
+            tried.append(Tried(answers[place], form, data, rendering))
+        return tried
+
+    def _known(self, one: _Prepared | Outcome) -> Outcome | None:
+        if isinstance(one, Outcome):
+            return one
+        return self._memory.recall(one.question) if self._memory is not None else None
+
+    def _count(self, one: _Prepared | Outcome, outcome: Outcome) -> None:
+        if isinstance(one, _Prepared) and ran_compiled(outcome) and one.question.key not in self._counted:
+            self._counted.add(one.question.key)
+            self.judged += 1
+
+    def _lay_out(self, one: _Prepared) -> Trial | Outcome:
         folder = self._scratch / f"trial-{next(self._numbers)}"
         folder.mkdir(parents=True)
-        if rendering.data:
-            problem = self.write_data(rendering, home, folder / DATA_FILE)
+        if one.rendering.data:
+            problem = self.write_data(one.rendering, one.home, folder / DATA_FILE)
             if problem:
                 return Outcome(Verdict.HARNESS_ERROR, reason=problem)
-        runs = 2 if case.surroundings.cache_hit else 1
-        return Trial(rendering.source, folder, case.phase, self.deadline, cache_runs=runs), rendering
+        question = one.question
+        return Trial(question.source, folder, question.phase, question.deadline, cache_runs=question.cache_runs)
 
     def write_data(self, rendering: Rendering, home: Path, target: Path) -> str:
         """In a process of its own: the tool itself never imports torch."""

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -49,10 +49,17 @@ class Conductor(ABC):
             self.cancel()
             raise
 
-    def judge_all(self, trials: Iterable[Trial]) -> list[Outcome]:
+    def judge_all(self, trials: Iterable[Trial], heard: Callable[[int, Outcome], None] | None = None) -> list[Outcome]:
         era = self._era
+
+        def judge(number: int, trial: Trial) -> Outcome:
+            outcome = self._judge(trial, era)
+            if heard is not None:
+                heard(number, outcome)
+            return outcome
+
         with ThreadPoolExecutor(self.jobs, "judge") as pool:
-            futures = [pool.submit(self._judge, trial, era) for trial in trials]
+            futures = [pool.submit(judge, number, trial) for number, trial in enumerate(trials)]
             try:
                 return [future.result() for future in futures]
             except BaseException:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,8 @@ from torchsleuth.judge.order import Cause, Ending, read_tail
 from torchsleuth.judge.outcome import Outcome, Verdict, of_exit
 from torchsleuth.judge.reading import how_it_ended
 
+_LOOK_EVERY = 0.2  # seconds between looks at whether the user lost patience
+
 
 @dataclass(frozen=True)
 class Verification:
@@ -32,10 +34,18 @@ class Verification:
     eager_passes: bool | None  # None: not looked at
     outcomes: tuple[Outcome, ...]  # of the compiled runs
     reason: str = ""
+    flaky: bool = False  # failing now and then was enough
 
     @property
     def verified(self) -> bool:
+        if self.flaky:
+            return self.failed_runs >= 1 and self.eager_passes is True and not self.reason
         return self.runs >= 1 and self.failed_runs == self.runs and self.eager_passes is not False
+
+    @property
+    def undecided(self) -> bool:
+        """Whether some run passed where others, or the judge, saw it fail: it may come and go."""
+        return self.eager_passes is not False and any(o.verdict is Verdict.PASSED for o in self.outcomes)
 
 
 def verify(
@@ -48,32 +58,58 @@ def verify(
     deadline: float,
     jobs: int = 2,
     check_eager: bool = True,
+    flaky: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Verification:
+    """`flaky`: failing now and then is enough, and eager is run as often, since it must never fail.
+
+    `stopped` is asked while it waits: once it says so, what runs is ended and nothing more is begun.
+    """
+
     def run(eager: bool) -> Outcome:
-        return run_fresh(script, want.phase, python=python, environment=environment, deadline=deadline, eager=eager)
+        return run_fresh(
+            script, want.phase, python=python, environment=environment, deadline=deadline, eager=eager, stopped=stopped
+        )
 
     with ThreadPoolExecutor(jobs, "verify") as pool:
-        eager = pool.submit(run, True) if check_eager else None
+        eager = [pool.submit(run, True) for _ in range(runs if flaky else 1)] if check_eager else []
         outcomes = tuple(pool.map(run, [False] * runs))
-        eager_outcome = eager.result() if eager else None
+        eager_outcomes = [one.result() for one in eager]
     failed = sum(outcome.fails_like(want.fingerprint) for outcome in outcomes)
-    passes = eager_outcome.verdict is Verdict.PASSED if eager_outcome else None
-    return Verification(runs, failed, passes, outcomes, _reason(want, outcomes, eager_outcome))
+    passes = all(one.verdict is Verdict.PASSED for one in eager_outcomes) if eager else None
+    counted = tuple(o for o in outcomes if o.verdict is not Verdict.PASSED) if flaky and failed else outcomes
+    return Verification(runs, failed, passes, outcomes, _reason(want, counted, eager_outcomes), flaky)
 
 
 def run_fresh(
-    script: Path, phase: Phase, *, python: str, environment: Mapping[str, str], deadline: float, eager: bool = False
+    script: Path,
+    phase: Phase,
+    *,
+    python: str,
+    environment: Mapping[str, str],
+    deadline: float,
+    eager: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Run a copy of the script, with private caches, in an interpreter that cannot import torchsleuth."""
+    if stopped():
+        return _cut_short("")
     folder = Path(tempfile.mkdtemp(prefix="torchsleuth-verify-"))
     try:
-        return _run_in(folder, script, phase, python, environment, deadline, eager)
+        return _run_in(folder, script, phase, python, environment, deadline, eager, stopped)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run_in(
-    folder: Path, script: Path, phase: Phase, python: str, environment: Mapping[str, str], deadline: float, eager: bool
+    folder: Path,
+    script: Path,
+    phase: Phase,
+    python: str,
+    environment: Mapping[str, str],
+    deadline: float,
+    eager: bool,
+    stopped: Callable[[], bool],
 ) -> Outcome:
     place = folder / "repro"
     place.mkdir()
@@ -97,15 +133,17 @@ def _run_in(
     )
     process = Guarded(launch)
     try:
-        process.wait()
+        while not process.wait(_LOOK_EVERY) and not stopped():
+            pass
     finally:
         process.stop()
+        process.wait()
     return _outcome(result, Ending.read(str(ending)), read_tail(str(output)), phase)
 
 
 def _outcome(result: Path, ending: Ending | None, output: str, phase: Phase) -> Outcome:
     if ending is None or ending.cause is Cause.CANCELLED:
-        return Outcome(Verdict.HARNESS_ERROR, None, "the run was cut short", output=output)
+        return _cut_short(output)
     found = json.loads(result.read_text()) if result.exists() else None
     if found is None:
         failure = how_it_ended(ending, output, phase)
@@ -118,10 +156,15 @@ def _outcome(result: Path, ending: Ending | None, output: str, phase: Phase) -> 
     return Outcome(Verdict.FAILED, failure, failure.fingerprint.line, ending.seconds, output=output)
 
 
-def _reason(want: Failure, outcomes: tuple[Outcome, ...], eager: Outcome | None) -> str:
+def _cut_short(output: str) -> Outcome:
+    return Outcome(Verdict.HARNESS_ERROR, None, "the run was cut short", output=output)
+
+
+def _reason(want: Failure, outcomes: tuple[Outcome, ...], eager: Sequence[Outcome]) -> str:
     """Why it is not verified; empty when it is."""
-    if eager is not None and eager.verdict is not Verdict.PASSED:
-        return f"it also fails with compilation switched off: {eager.reason}"
+    for outcome in eager:
+        if outcome.verdict is not Verdict.PASSED:
+            return f"it also fails with compilation switched off: {outcome.reason}"
     for outcome in outcomes:
         if outcome.verdict is Verdict.PASSED:
             return "it ran to its end without failing"

@@ -27,6 +27,7 @@ class Oracle:
     deadline: float = float("inf")  # of time.monotonic
     stopped: Callable[[], bool] = lambda: False
     on_smaller: Callable[[Case, int], None] = lambda case, judged: None
+    on_better: Callable[[Case], None] = lambda case: None  # smaller, or simpler at the same size
     ran: Callable[[], int] | None = None  # judgements that ran compiled code; all that were asked, where nobody counts
     known: dict[str, bool] = field(default_factory=dict)
     judged: int = 0
@@ -57,13 +58,16 @@ class Oracle:
 
     def accept(self, case: Case) -> None:
         """`case` fails and is simpler, though not in the number of operators."""
-        self.best = case
+        if case != self.best:
+            self.best = case
+            self.on_better(case)
 
     def _consider(self, case: Case) -> None:
         if operators(case.graph) < operators(self.best.graph):
             self.best = case
             self.judged_to_smallest = self.counted
             self.on_smaller(case, self.counted)
+            self.on_better(case)
 
     def _key(self, case: Case) -> str | None:
         text = self.key_of(case) if next(problems(case), None) is None else None

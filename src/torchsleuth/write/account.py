@@ -44,6 +44,10 @@ class Entry:
     why_not: str = ""
     code: str = ""  # the line of source, where it is known
     rungs: tuple[tuple[str, bool | None], ...] = ()  # backend, whether it fails there
+    workaround: str | None = None
+    needed: tuple[str, ...] = ()
+    varies: tuple[str, ...] = ()
+    neighbour: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,10 @@ def _entry(row: Mapping[str, Any], notes: Sequence[str]) -> Entry:
         str(row.get("why_not") or said),
         str(culprit.get("code") or ""),
         tuple((str(rung["backend"]), rung["fails"]) for rung in row.get("ladder") or ()),
+        _text(row["workaround"]),
+        tuple(map(str, row.get("needed") or ())),
+        tuple(map(str, row.get("varies") or ())),
+        str(row.get("nearest_passing") or ""),
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from torchsleuth.case.failure import Failure
 from torchsleuth.case.ir import Source
 from torchsleuth.locate.ladder import Component, Rung
+from torchsleuth.reduce.chance import ALWAYS, Chance
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Repro:
     runs: int
     failed_runs: int
     reason: str = ""  # why it is not verified
+    undecided: bool = False  # not verified, and some runs passed: it may come and go
 
     @property
     def lines(self) -> int:
@@ -56,6 +58,11 @@ class Finding:
     why_not: str = ""  # what stood in the way of a repro
     versions: Mapping[str, str] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()  # what the Case could not keep
+    workaround: str | None = None  # text to paste, seen to help on the user's own Case
+    needed: tuple[str, ...] = ()  # each of which is needed to trigger it
+    varies: tuple[str, ...] = ()  # sentences: what may be otherwise, and what may not
+    chance: Chance = ALWAYS  # of failing, judged alone
+    neighbour: str = ""  # how the nearest script that passes differs
 
     @property
     def reproduced(self) -> bool:

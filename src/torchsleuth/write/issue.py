@@ -18,7 +18,7 @@ _LABELS = {
 
 
 def write(finding: Finding) -> str:
-    parts = [f"# {headline(finding.failure)}", "", *_summary(finding), "", "## Repro", ""]
+    parts = [f"# {headline(finding.failure)}", "", *_summary(finding), "", *_workaround(finding), "## Repro", ""]
     if finding.repro is None:
         parts += [f"No script reproduces it alone: {finding.why_not}", ""]
     else:
@@ -29,6 +29,7 @@ def write(finding: Finding) -> str:
             else f"Not verified: {finding.repro.reason}"
         )
         parts += [state, "", "```python", finding.repro.source.rstrip(), "```", ""]
+    parts += _facts(finding)
     if finding.rungs:
         parts += ["## Ablation", "", "| backend | fails alike | said |", "|---|---|---|"]
         parts += [f"| {r.backend} | {_yes(r.fails)} | {_cell(r.said)} |" for r in finding.rungs]
@@ -61,6 +62,31 @@ def _summary(finding: Finding) -> list[str]:
         rows.append("- the program went on in eager, because `suppress_errors` is set")
     rows += [f"- not kept: {what}" for what in finding.unknown]
     return rows
+
+
+def _workaround(finding: Finding) -> list[str]:
+    if not finding.workaround:
+        return []
+    said = "With this the same graph was seen to run:"
+    return ["## Workaround", "", said, "", "```python", finding.workaround, "```", ""]
+
+
+def _facts(finding: Finding) -> list[str]:
+    parts: list[str] = []
+    if finding.needed:
+        parts += ["All of the following are needed to trigger it:", "", *(f"- `{what}`" for what in finding.needed), ""]
+    if finding.varies:
+        parts += [" ".join(finding.varies), ""]
+    if finding.neighbour:
+        parts += [
+            "The nearest script that passes (`-` fails, `+` passes):",
+            "",
+            "```diff",
+            finding.neighbour,
+            "```",
+            "",
+        ]
+    return parts
 
 
 def _yes(fails: bool | None) -> str:

@@ -9,6 +9,7 @@ from torchsleuth.case.failure import Failure, Kind, Phase
 from torchsleuth.case.model import Case
 from torchsleuth.case.program import Form, Rendering
 from torchsleuth.locate.ladder import Component, Rung
+from torchsleuth.write.findings import Finding
 
 _PHASES = {
     "compile-forward": "while compiling the forward graph",
@@ -39,6 +40,12 @@ def with_docstring(
     paragraphs += notes
     text = "\n".join(textwrap.fill(p.replace("\\", "/").replace('"""', "'''"), 110) for p in paragraphs)
     return f'"""{text}\n"""\n{rendering.source}'
+
+
+def facts(finding: Finding) -> list[str]:
+    """The sentence that maintainers ask for, and what may be otherwise."""
+    wanted = f"All of the following are needed to trigger it: {'; '.join(finding.needed)}."
+    return [*([wanted] if finding.needed else []), *finding.varies]
 
 
 def headline(failure: Failure) -> str:

@@ -5,53 +5,24 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from torchsleuth.write import account
 from torchsleuth.write.account import Account, Entry
+from torchsleuth.write.progress import Live, Plain, Say
 from torchsleuth.write.repro_text import headline
 from torchsleuth.write.result import Result, RunVerdict
-
-Say = Callable[[str], None]
 
 
 @contextlib.contextmanager
 def progress() -> Iterator[Say]:
     """Progress goes to standard error: standard output is the program's, and then the summary's."""
-    began: list[float] = []
-
-    def plain(text: str) -> None:
-        began.append(time.monotonic()) if not began else None
-        print(f"torchsleuth [{time.monotonic() - began[0]:5.1f}s] {text}", file=sys.stderr, flush=True)
-
-    if not sys.stderr.isatty():
-        yield plain
-        return
-    from rich.console import Console
-    from rich.status import Status
-
-    console = Console(stderr=True)
-    status: Status | None = None
-
-    def live(text: str) -> None:
-        nonlocal status
-        began.append(time.monotonic()) if not began else None
-        if status is None:
-            status = console.status("")
-            status.start()
-        else:
-            console.print(f"  [dim]{time.monotonic() - began[0]:5.1f}s[/dim] {_said[-1]}", highlight=False, markup=True)
-        _said.append(text.replace("[", "\\["))
-        status.update(_said[-1])
-
-    _said: list[str] = []
+    say = Live() if sys.stderr.isatty() else Plain()
     try:
-        yield live
+        yield say
     finally:
-        if status is not None:
-            status.stop()
+        say.close()
 
 
 def summary(result: Result, out: Path) -> None:
@@ -97,6 +68,12 @@ def _entry(entry: Entry) -> Iterator[str]:
         yield f"  source    {entry.source}{': ' + entry.code[:100] if entry.code else ''}"
     for backend, fails in entry.rungs:
         yield f"  {'fails' if fails else 'passes' if fails is False else '?':9} {backend}"
+    if entry.workaround:
+        lines = entry.workaround.splitlines()
+        yield f"  workaround  {lines[0]}" if len(lines) == 1 else "  workaround"
+        yield from (f"    {line}" for line in lines if len(lines) > 1)
+    if entry.needed:
+        yield f"  needed    {'; '.join(entry.needed)}"
     repro = entry.repro
     if repro is not None:
         state = f"fails alike in {repro.failed_runs} of {repro.runs} fresh processes"

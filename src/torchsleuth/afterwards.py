@@ -1,0 +1,90 @@
+"""What is found out once there is a reduced, verified repro: what of it is needed, what may vary, how to work around.
+
+Each takes a few judgements and is left out where the budget is spent; what is found goes onto every page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from torchsleuth.case.model import Case
+from torchsleuth.case.program import render
+from torchsleuth.judge.bench import Bench, Tried, Way
+from torchsleuth.judge.outcome import Verdict
+from torchsleuth.locate import workarounds
+from torchsleuth.minimise import same_failure
+from torchsleuth.reduce.chance import repeatedly
+from torchsleuth.reduce.needed import needed
+from torchsleuth.reduce.neighbour import nearest
+from torchsleuth.reduce.variations import vary
+from torchsleuth.write.findings import Finding
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the reduction leaves behind: the Case it ended with, and the scripts that passed on the way."""
+
+    case: Case
+    way: Way
+    complete: bool  # nothing was left to try
+    passing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Afterwards:
+    bench: Bench
+    whole: Way  # how the user's own Case is judged
+    time_left: Callable[[], bool]
+    say: Callable[[str], None]
+
+    def learn(self, finding: Finding, whole: Case, known: Known | None) -> Finding:
+        """`known` is None where nothing was reduced."""
+        if known is not None and finding.reproduced:
+            finding = self._facts(finding, known)
+        return replace(finding, workaround=self._workaround(finding, whole, known))
+
+    def _facts(self, finding: Finding, known: Known) -> Finding:
+        if known.complete:
+            finding = replace(finding, needed=needed(known.case))
+        if self.time_left():
+            self.say("looking at what may vary")
+            finding = replace(finding, varies=vary(known.case, lambda cases: self._fail(cases, finding, known.way)))
+        source = render(known.case, known.way.form, data=known.way.data).source
+        return replace(finding, neighbour=nearest(source, known.passing))
+
+    def _workaround(self, finding: Finding, whole: Case, known: Known | None) -> str | None:
+        found = None
+        if known is not None and self.time_left():
+            self.say("looking for a workaround")
+            found = workarounds.find(
+                known.case, whole, finding.failure.kind, finding.component, finding.culprit.op,
+                lambda cases: self._pass(cases, finding, known.way),
+                lambda cases: self._pass(cases, finding, self.whole),
+            )  # fmt: skip
+        return found or workarounds.other_backend(finding.rungs)
+
+    def _pass(self, cases: Sequence[Case], finding: Finding, way: Way) -> list[bool]:
+        """A failure that comes and goes must stay away as often as it takes to be sure."""
+        if not self.time_left():
+            return [False] * len(cases)
+
+        def does_not(some: Sequence[Case], attempt: int) -> list[bool]:
+            return [not _passed(tried) for tried in self._try(some, way, attempt)]
+
+        return [not fails for fails in repeatedly(cases, finding.chance.repeats, does_not)]
+
+    def _fail(self, cases: Sequence[Case], finding: Finding, way: Way) -> list[bool | None]:
+        if finding.chance.flaky:
+            return [None] * len(cases)
+        return [
+            True if same_failure(tried, finding.failure) else False if _passed(tried) else None
+            for tried in self._try(cases, way)
+        ]
+
+    def _try(self, cases: Sequence[Case], way: Way, attempt: int = 0) -> list[Tried]:
+        return self.bench.try_cases(cases, way.home, way.form, data=way.data, attempt=attempt)
+
+
+def _passed(tried: Tried) -> bool:
+    return tried.outcome.verdict is Verdict.PASSED

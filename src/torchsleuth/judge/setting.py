@@ -1,0 +1,47 @@
+"""What a judgement depends on beside its script: the torch, the machine and the environment that it met."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from torchsleuth import __version__
+
+_PREFIXES = (
+    "ATEN_", "CC", "CPP", "CUDA_", "CXX", "GOMP_", "KMP_", "LD_", "MKL_", "OMP_", "PYTORCH_", "TORCH", "TRITON_",
+)  # fmt: skip
+_ASK = "import importlib.metadata as m, sys; print(m.version('torch'), sys.version)"
+
+
+def setting(python: str, environment: Mapping[str, str]) -> str:
+    """A digest: judgements made in one setting are believed in the same setting only."""
+    parts = {
+        "torchsleuth": __version__,
+        "torch": _torch_of(python, environment),
+        "machine": [platform.machine(), _processor(Path("/proc/cpuinfo"))],
+        "environment": sorted((k, v) for k, v in environment.items() if k.startswith(_PREFIXES)),
+    }
+    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
+
+
+def _torch_of(python: str, environment: Mapping[str, str]) -> str:
+    try:
+        done = subprocess.run(
+            [python, "-c", _ASK], env=dict(environment), capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
+def _processor(table: Path) -> str:
+    """Model and flags: what Inductor vectorises for."""
+    try:
+        lines = table.read_text().splitlines()
+    except OSError:
+        return ""
+    return "\n".join(dict.fromkeys(line for line in lines if line.startswith(("model name", "flags", "Features"))))

@@ -1,0 +1,235 @@
+"""What a user can do until the bug is mended: the smallest thing to switch off that makes the Case pass.
+
+A workaround is text to paste.  It is judged as it stands, put in front of the Case: on the reduced Case first, where a
+judgement is cheap, then on the user's own.  Switches are tried all at once and then narrowed down: mostly none helps,
+or one does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from torchsleuth.case.failure import Kind
+from torchsleuth.case.ir import Op
+from torchsleuth.case.model import Case, Code, Surroundings, Tensor
+from torchsleuth.locate.ladder import Component, Rung
+
+Passes = Callable[[Sequence[Case]], Sequence[bool]]  # does each run to its end, and rightly?
+_MOST_SWITCHES = 3  # in one workaround
+_MOST_OPERATORS = 3  # to hand back to eager, each on its own
+_MOST_ASKED = 24  # judgements of the reduced Case
+_MOST_CONFIRMED = 4  # judgements of the user's own Case, which may be large
+
+# From those that cost little to those that cost much.
+_INDUCTOR = (
+    ("constant_and_index_propagation", False),
+    ("joint_graph_constant_folding", False),
+    ("split_cat_fx_passes", False),
+    ("use_pre_grad_passes", False),
+    ("use_joint_graph_passes", False),
+    ("pattern_matcher", False),
+    ("reorder_for_locality", False),
+    ("loop_ordering_after_fusion", False),
+    ("layout_optimization", False),
+    ("inplace_buffers", False),
+    ("allow_buffer_reuse", False),
+    ("split_reductions", False),
+    ("unroll_reductions_threshold", 1),
+    ("realize_opcount_threshold", 1),
+    ("epilogue_fusion", False),
+    ("max_fusion_size", 1),
+    ("cpp.simdlen", 1),
+)
+_INDUCTOR_NUMBERS = (("emulate_precision_casts", True),)
+_INDUCTOR_AT_LARGE = (("use_post_grad_passes", False),)  # much relies on these: a group of their own
+_AOT = (("donated_buffer", False), ("cse", False), ("view_replay_for_aliased_outputs", True))
+
+
+@dataclass(frozen=True)
+class Workaround:
+    text: str  # what to paste, or what to leave out
+    apply: Callable[[Case], Case]
+
+
+def find(
+    small: Case,
+    whole: Case,
+    kind: Kind,
+    component: Component,
+    operator: str | None,
+    passes_small: Passes,
+    passes_whole: Passes,
+) -> str | None:
+    """The text of the first that helps both Cases, in the order of what it costs the user; None: nothing does."""
+    settings = left_out(small)
+    groups = switch_groups(kind, component)
+    lowered = component in (Component.INDUCTOR, Component.DECOMPOSITION)
+    operators = fallbacks(small, operator) if lowered else []
+    asked = [*settings, *(together(group) for group in groups), *operators]
+    if not asked:
+        return None
+    helped = _Limited(passes_small, small)
+    answers = helped(asked)
+    found = [one for one, helps in zip(settings, answers, strict=False) if helps]
+    for group, helps in zip(groups, answers[len(settings) :], strict=False):
+        if helps:
+            found += fewest(group, helped)
+    found += [one for one, helps in zip(operators, answers[len(settings) + len(groups) :], strict=True) if helps]
+    for one in found[:_MOST_CONFIRMED]:
+        if passes_whole([one.apply(whole)])[0]:
+            return one.text
+    return None
+
+
+class _Limited:
+    """Asks about the reduced Case so many times and no more: the rest is taken not to help."""
+
+    def __init__(self, passes: Passes, case: Case) -> None:
+        self._passes = passes
+        self._case = case
+        self._left = _MOST_ASKED
+
+    def __call__(self, some: Sequence[Workaround]) -> list[bool]:
+        if len(some) > self._left:
+            return [False] * len(some)
+        self._left -= len(some)
+        return list(self._passes([one.apply(self._case) for one in some]))
+
+
+def other_backend(rungs: Sequence[Rung]) -> str | None:
+    """The last resort, known from the ladder: the fastest backend on which the user's own Case passes."""
+    passing = [rung.backend for rung in rungs if rung.fails is False]
+    for name in ("aot_eager_decomp_partition", "aot_eager", "eager"):
+        if name in passing:
+            return f'torch.compile(..., backend="{name}")'
+    return None
+
+
+def fewest(group: Sequence[Workaround], passes: Callable[[Sequence[Workaround]], Sequence[bool]]) -> list[Workaround]:
+    """One switch of a group that helps as a whole, or a few that do together.
+
+    The last of the shortest beginning that helps is needed; with it on, the next one is looked for before it.
+    """
+    wanted: list[Workaround] = []
+    rest = list(group)
+    while len(wanted) < _MOST_SWITCHES:
+        low, high = 0, len(rest)  # the first `high` help together with what is wanted; the first `low` do not
+        while high - low > 1:
+            third = max(1, (high - low) // 3)
+            points = sorted({low + third, high - third})
+            answers = passes([together([*rest[:n], *wanted]) for n in points])
+            high = next((n for n, helps in zip(points, answers, strict=True) if helps), high)
+            low = max((n for n, helps in zip(points, answers, strict=True) if not helps and n < high), default=low)
+        wanted.insert(0, rest[high - 1])
+        rest = rest[: high - 1]
+        if not rest or passes([together(wanted)])[0]:
+            return [together(wanted)]
+    return []
+
+
+def together(group: Sequence[Workaround]) -> Workaround:
+    def apply(case: Case) -> Case:
+        for one in group:
+            case = one.apply(case)
+        return case
+
+    return Workaround("\n".join(one.text for one in group), apply)
+
+
+def switch_groups(kind: Kind, component: Component) -> list[list[Workaround]]:
+    if component in (Component.AOT, Component.PARTITIONER, Component.DECOMPOSITION):
+        return [[_switch("torch._functorch.config", name, value) for name, value in _AOT]]
+    if component is not Component.INDUCTOR:
+        return []
+    plain = [*(_INDUCTOR_NUMBERS if kind is Kind.ACCURACY else ()), *_INDUCTOR]
+    if kind in (Kind.CRASH, Kind.HANG):
+        plain.reverse()  # generated code more likely than a pass
+    return [[_switch("torch._inductor.config", *entry) for entry in group] for group in (plain, _INDUCTOR_AT_LARGE)]
+
+
+def _switch(module: str, entry: str, value: object) -> Workaround:
+    return _pasted(f"{module}.{entry} = {value!r}")
+
+
+def _pasted(text: str) -> Workaround:
+    def apply(case: Case) -> Case:
+        # A switch that this torch does not have says so where it is asked alone; in a group it is passed over.
+        code = Code("workaround", text, f"try:\n{_indented(text)}\nexcept AttributeError:\n    pass")
+        now = case.surroundings
+        return replace(case, surroundings=replace(now, code=(*now.code, code)))
+
+    return Workaround(text, apply)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
+def fallbacks(case: Case, named: str | None) -> list[Workaround]:
+    """Operators that Inductor leaves to eager: the one that the error names first."""
+    calls = [n for g in case.graph.all_graphs() for n in g.nodes if n.is_call and n.op is not Op.CALL_MODULE]
+    names = [bare(target) for target in (*([named] if named else []), *(n.target for n in calls))]
+    return [_fallback(name) for name in dict.fromkeys(filter(None, names))][:_MOST_OPERATORS]
+
+
+def bare(target: str) -> str:
+    """ "cummin" for torch.cummin, aten.cummin.default and Tensor.cummin_; nothing for what is no ATen operator."""
+    found = re.fullmatch(r"(?:torch\.ops\.)?aten\.(\w+)(?:\.\w+)?", target)
+    word = found.group(1) if found else target.rpartition(".")[2]
+    return word.strip("_") if re.fullmatch(r"[a-z_]\w*", word) else ""
+
+
+def _fallback(name: str) -> Workaround:
+    op = f"torch.ops.aten.{name}"
+    return _pasted(
+        "from torch._inductor import decomposition, lowering\n"
+        f"for name in {op}.overloads():\n"
+        f"    decomposition.decompositions.pop(getattr({op}, name), None)\n"
+        "decomposition.fast_random_decomps.cache_clear()\n"
+        f"lowering.make_fallback({op})"
+    )
+
+
+def left_out(case: Case) -> list[Workaround]:
+    """Settings of the user's own that the reduced Case still has: it needs each of them to fail."""
+    now = case.surroundings
+    found = [
+        Workaround(f"leave out: {module}.{entry} = {value!r}", _change_without_config(module, entry))
+        for module, entry, value in now.configs
+    ]
+    if now.backend.mode:
+        found.append(Workaround(f"torch.compile without mode={now.backend.mode!r}", _change(_without_mode)))
+    found += [
+        Workaround(f"torch.compile without options {{{name!r}: {value!r}}}", _change(_without_option(name)))
+        for name, value in now.backend.options.items()
+    ]
+    if now.dynamic is not False and (now.dynamic or any(isinstance(v, Tensor) and v.dynamic for v in case.inputs)):
+        found.append(Workaround("torch.compile(..., dynamic=False)", _static))
+    return found
+
+
+def _change(change: Callable[[Surroundings], Surroundings]) -> Callable[[Case], Case]:
+    return lambda case: replace(case, surroundings=change(case.surroundings))
+
+
+def _change_without_config(module: str, entry: str) -> Callable[[Case], Case]:
+    return _change(lambda s: replace(s, configs=tuple(c for c in s.configs if c[:2] != (module, entry))))
+
+
+def _without_mode(now: Surroundings) -> Surroundings:
+    return replace(now, backend=replace(now.backend, mode=None))
+
+
+def _without_option(name: str) -> Callable[[Surroundings], Surroundings]:
+    def change(now: Surroundings) -> Surroundings:
+        kept = {k: v for k, v in now.backend.options.items() if k != name}
+        return replace(now, backend=replace(now.backend, options=kept))
+
+    return change
+
+
+def _static(case: Case) -> Case:
+    inputs = tuple(replace(v, dynamic=()) if isinstance(v, Tensor) else v for v in case.inputs)
+    return replace(case, inputs=inputs, surroundings=replace(case.surroundings, dynamic=False))

@@ -1,0 +1,150 @@
+"""Every judgement and every smaller Case, on disk as they happen: a reduction that is killed goes on where it was.
+
+One JSON object a line, appended and never rewritten, so a kill at any moment costs at most the line being written.  A
+line that cannot be read is skipped.  A judgement counts only in the setting (torch, machine, environment) it was made
+in; the smallest Case counts everywhere, since whoever takes it up judges it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torchsleuth.case import folder, graph_text
+from torchsleuth.case.failure import Failure
+from torchsleuth.case.ir import operators
+from torchsleuth.case.model import Case
+from torchsleuth.errors import DamagedCase
+from torchsleuth.judge.memory import Question, holds, lasting
+from torchsleuth.judge.outcome import Outcome, Verdict
+
+NAME = "journal.jsonl"
+_MOST_TEXT = 2000
+
+
+class Journal:
+    """Reads and appends the files `places`, those that are there; without any it remembers in this process alone."""
+
+    def __init__(self, *places: Path, setting: str = "", say: Callable[[str], None] = lambda _: None) -> None:
+        self._places = list(places)
+        self._setting = setting
+        self._say = say
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[Outcome, float]] = {}
+        self._smallest: dict[str, Any] | None = None
+        self._noted: set[str] = set()  # a replay comes by the same Cases again
+        for row in (row for place in places for row in _rows(place)):
+            self._read(row)
+        self.begun_with = len(self._known)
+
+    def recall(self, question: Question) -> Outcome | None:
+        outcome, given = self._known.get(question.key, (None, 0.0))
+        return outcome if outcome is not None and holds(outcome, given, question.deadline) else None
+
+    def keep(self, question: Question, outcome: Outcome) -> None:
+        if not lasting(outcome):
+            return
+        with self._lock:
+            self._known[question.key] = (outcome, question.deadline)
+            self._append(_judgement(question, outcome, self._setting))
+
+    def learn(self, other: Journal) -> None:
+        """Takes over what another journal of the same setting knows."""
+        with other._lock:
+            known = dict(other._known)
+        for key, (outcome, given) in known.items():
+            if key not in self._known:
+                with self._lock:
+                    self._known[key] = (outcome, given)
+                    self._append(_row(key, outcome, given, self._setting))
+
+    def note_smaller(self, case: Case) -> None:
+        known = replace(case, failure=None)  # whose text would be most of the file; whoever reads it has it
+        noted = {"graph": graph_text.write(case.graph), "case": folder.to_json(known)}
+        self._smallest = noted
+        with self._lock:
+            if _digest(noted) not in self._noted:
+                self._noted.add(_digest(noted))
+                self._append({"smaller": operators(case.graph), **noted})
+
+    def smallest(self, *, ours: bool) -> Case | None:
+        """The last Case that was noted, checked as any Case that somebody sent."""
+        if self._smallest is None:
+            return None
+        try:
+            return folder.from_json(self._smallest["case"], str(self._smallest["graph"]), ours=ours)
+        except (DamagedCase, KeyError):
+            return None
+
+    def _read(self, row: Mapping[str, Any]) -> None:
+        try:
+            if "smaller" in row:
+                self._smallest = {"graph": row["graph"], "case": row["case"]}
+                self._noted.add(_digest(self._smallest))
+            elif row["setting"] == self._setting:
+                failure = Failure.from_json(row["failure"]) if row["failure"] else None
+                seconds, eager = float(row["seconds"]), float(row["eager_seconds"])
+                outcome = Outcome(Verdict(row["verdict"]), failure, str(row["reason"]), seconds, eager)
+                self._known[str(row["key"])] = (outcome, float(row["deadline"]))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return
+
+    def _append(self, row: Mapping[str, Any]) -> None:
+        line = json.dumps(row, default=str).encode() + b"\n"
+        for place in list(self._places):
+            try:
+                _write_line(place, line)
+            except OSError as error:
+                self._places.remove(place)
+                self._say(f"the journal {place} cannot be written ({error.strerror or error}): going on without it")
+
+
+def _digest(noted: Mapping[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(noted, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
+
+
+def _judgement(question: Question, outcome: Outcome, setting: str) -> dict[str, Any]:
+    return _row(question.key, outcome, question.deadline, setting)
+
+
+def _row(key: str, outcome: Outcome, deadline: float, setting: str) -> dict[str, Any]:
+    failure = outcome.failure.to_json() if outcome.failure else None
+    if failure is not None:
+        failure["text"] = failure["text"][-_MOST_TEXT:]
+    return {
+        "key": key, "setting": setting, "verdict": outcome.verdict.value, "failure": failure,
+        "reason": outcome.reason[:_MOST_TEXT], "seconds": outcome.seconds, "eager_seconds": outcome.eager_seconds,
+        "deadline": deadline,
+    }  # fmt: skip
+
+
+def _write_line(place: Path, line: bytes) -> None:
+    handle = os.open(place, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        size = os.fstat(handle).st_size
+        if size and os.pread(handle, 1, size - 1) != b"\n":
+            line = b"\n" + line  # what was being written when somebody was killed
+        os.write(handle, line)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _rows(place: Path) -> Iterator[dict[str, Any]]:
+    try:
+        lines = place.read_bytes().split(b"\n")
+    except OSError:
+        return
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict):
+            yield row
