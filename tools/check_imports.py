@@ -38,6 +38,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "doctor": ALL_ROOMS,
     "wrong_numbers": ALL_ROOMS,
     "checking": ALL_ROOMS,
+    "pytest_plugin": frozenset({"checking"}),
     "check_file": ALL_ROOMS | {"checking"},
     "pipeline": ALL_ROOMS | {"investigate", "wrong_numbers"},
     "watching": ALL_ROOMS | {"pipeline"},
