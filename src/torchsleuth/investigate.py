@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torchsleuth import minimise
+from torchsleuth import from_source, minimise
 from torchsleuth.afterwards import Afterwards, Known
 from torchsleuth.case import checks, files, folder
 from torchsleuth.case.failure import Failure, Kind
@@ -31,10 +31,11 @@ from torchsleuth.judge.verify import Verification, verify
 from torchsleuth.locate import named
 from torchsleuth.locate.ladder import Component, Ladder, climb
 from torchsleuth.reduce import journal
-from torchsleuth.reduce.chance import Chance, measure
+from torchsleuth.reduce.chance import ALWAYS, Chance, measure
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.reduce.reducer import Hints, counted
 from torchsleuth.watch.found import Found
+from torchsleuth.watch.rerun import Again
 from torchsleuth.watch.session import Process
 from torchsleuth.write import issue, repro_text
 from torchsleuth.write.findings import Culprit, Finding, Repro
@@ -336,6 +337,28 @@ class Investigation:
         known = {code.source for code in checks.codes(whole.surroundings)}
         same = {code.source for code in checks.codes(noted.surroundings)} <= known
         return (replace(noted, failure=now.failure), way) if same and noted.phase is now.phase else (now, found.way)
+
+    def from_source(self, finding: Finding, found: Found, *, first: bool) -> Finding:
+        """From the program's own file, where no graph of it fails alone."""
+        home = self._out / "cases" / finding.id
+        means = from_source.Means(
+            self._judge_for(frozenset({"cpu"})), Path(tempfile.mkdtemp(prefix="source-", dir=self._scratch)),
+            self._out if first else home, self.means.deadline, self._share_ends, self.means.jobs,
+            self._plan.minimize, self._plan.stopped, self._say,
+            lambda script, failure, runs, path: self._verify(script, failure, runs, self.means.deadline, path, ALWAYS),
+            self._count, self.means.path,
+        )  # fmt: skip
+        try:
+            return from_source.reproduce(finding, found, means)
+        except JudgeBroken as error:
+            return replace(finding, why_not=STOPPED if self._plan.stopped() else str(error))
+
+    def _count(self, script: Path) -> int:
+        """Operators of the largest graph that Dynamo captures from a script."""
+        session = Path(tempfile.mkdtemp(prefix="count-", dir=self._scratch))
+        Again([self.means.python, str(script)], session, self.means.deadline).look(session)
+        sketches = [folder.load(p, ours=True) for p in session.glob("processes/*/sketches/*") if p.is_dir()]
+        return max((operators(case.graph) for case in sketches), default=0)
 
     def _find_form(
         self, bench: Bench, case: Case, inner: Case | None, home: Path, failure: Failure
