@@ -84,6 +84,13 @@ def test_a_call_is_replaced_by_what_it_does() -> None:
     assert text == "bug([])\n"
 
 
+def test_what_only_returns_is_replaced_by_what_it_returns() -> None:
+    tree = ast.parse("def g():\n    return [1]\ndef h():\n    pass\nf(g(), h())\n")
+    assert {written(t).splitlines()[-1] for t in inlining.results(tree)} == {"f([1], h())", "f(g(), None)"}  # type: ignore[union-attr]
+    (spread,) = inlining.results(ast.parse("f(1, **{'a': 2, 'b': 3}, c=4)"))
+    assert written(spread) == "f(1, a=2, b=3, c=4)\n"
+
+
 def test_values_take_the_place_of_names() -> None:
     tree = ast.parse("a = [1, 2]\nprint(a)\n")
     assert [written(t) for t in inlining.values(tree)] == ["print([1, 2])\n"]

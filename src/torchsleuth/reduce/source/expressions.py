@@ -6,6 +6,8 @@ import ast
 import copy
 from collections.abc import Iterator
 
+from torchsleuth.reduce.source.inlining import Replaced
+
 _LISTS = {"args", "keywords", "elts", "decorator_list", "bases", "values", "targets", "items"}
 
 
@@ -41,7 +43,7 @@ def _with(tree: ast.Module, number: int, choice: int) -> ast.Module:
     new = copy.deepcopy(tree)
     whole = _expressions(new)[number]
     part = _parts(whole)[choice]
-    _Replacement(whole, part).visit(new)
+    Replaced(whole, part).visit(new)
     return new
 
 
@@ -65,15 +67,3 @@ def _fewer(tree: ast.Module) -> Iterator[ast.Module]:
                 own = list(ast.walk(new))[number]
                 del getattr(own, name)[index]
                 yield new
-
-
-class _Replacement(ast.NodeTransformer):
-    def __init__(self, whole: ast.expr, part: ast.expr) -> None:
-        self._whole = whole
-        self._part = part
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        if node is self._whole:
-            return self._part
-        found: ast.AST = super().visit(node)
-        return found

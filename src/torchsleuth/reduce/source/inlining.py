@@ -41,6 +41,54 @@ def calls(tree: ast.Module) -> Iterator[ast.Module]:
         yield new
 
 
+def results(tree: ast.Module) -> Iterator[ast.Module]:
+    """With one call of a function that only returns something replaced by that; with f(a=1) for f(**{"a": 1})."""
+    given = {s.name: _only_result(s) for s in tree.body if isinstance(s, ast.FunctionDef) and not s.args.args}
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    for number, call in enumerate(calls):
+        name = call.func.id if isinstance(call.func, ast.Name) else ""
+        if given.get(name) is not None and not call.args and not call.keywords:
+            new = copy.deepcopy(tree)
+            own = [n for n in ast.walk(new) if isinstance(n, ast.Call)][number]
+            Replaced(own, copy.deepcopy(given[name])).visit(new)
+            yield new
+        if any(k.arg is None and isinstance(k.value, ast.Dict) for k in call.keywords):
+            new = copy.deepcopy(tree)
+            own = [n for n in ast.walk(new) if isinstance(n, ast.Call)][number]
+            own.keywords = [one for k in own.keywords for one in _spread(k)]
+            yield new
+
+
+def _only_result(function: ast.FunctionDef) -> ast.expr | None:
+    last = function.body[-1]
+    if len(function.body) > 1:
+        return None
+    if isinstance(last, ast.Return):
+        return last.value or ast.Constant(None)
+    return ast.Constant(None) if isinstance(last, ast.Pass) else None
+
+
+def _spread(keyword: ast.keyword) -> list[ast.keyword]:
+    if keyword.arg is not None or not isinstance(keyword.value, ast.Dict):
+        return [keyword]
+    pairs = zip(keyword.value.keys, keyword.value.values, strict=True)
+    return [
+        ast.keyword(str(k.value), v) for k, v in pairs if isinstance(k, ast.Constant) and str(k.value).isidentifier()
+    ]
+
+
+class Replaced(ast.NodeTransformer):
+    def __init__(self, old: ast.AST, new: ast.AST | None) -> None:
+        self._old = old
+        self._new = new
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if node is self._old and self._new is not None:
+            return self._new
+        found: ast.AST = super().visit(node)
+        return found
+
+
 def parameters(tree: ast.Module) -> Iterator[ast.Module]:
     """Without one parameter of a function or method, and what calls by its name give for it."""
     for number, (_, statement) in enumerate(numbered(tree)):

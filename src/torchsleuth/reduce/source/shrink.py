@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ class Shrinker:
     say: Say = lambda _: None
     width: int = 1
     known: dict[str, bool] = field(default_factory=dict)
+    _told: str = ""
 
     def shrink(self) -> str:
         try:
@@ -34,6 +36,7 @@ class Shrinker:
                 self._fewer_statements()
                 self._tidy("bodies in the place of what wraps them", statements.unwrapped)
                 self._tidy("what functions do in the place of their calls", inlining.calls)
+                self._tidy("what functions give in the place of their calls", inlining.results)
                 self._tidy("values in the place of names", inlining.values)
                 self._tidy("fewer parameters", inlining.parameters)
                 self._fewer_statements()
@@ -43,6 +46,12 @@ class Shrinker:
         except OutOfBudget:
             self.say("the budget is spent: this is the smallest so far")
         return self.text
+
+    def _tell(self, what: str) -> None:
+        """Only where something has changed since."""
+        if self._told != self.text:
+            self._told = self.text
+            self.say(f"{what}: {lines(self.text)} left")
 
     @property
     def _tree(self) -> ast.Module:
@@ -61,7 +70,7 @@ class Shrinker:
             here = [n for n, (level, s) in enumerate(statements.numbered(tree)) if level == depth]
             if not here:
                 return
-            self.say(f"searching among {len(here)} statements, {lines(self.text)} left")
+            self._tell(f"searching among {len(here)} statements")
             whole = frozenset(here)
 
             def test(
@@ -75,15 +84,12 @@ class Shrinker:
     def _tidy(self, what: str, propose: Callable[[ast.Module], Iterator[ast.Module]]) -> None:
         """Proposals in order, some at once; after one that was kept, on from about the same place."""
         skip = 0
-        told = False
+        self._tell(what)
         while True:
             proposals = itertools.islice(propose(self._tree), skip, None)
             batch = list(itertools.islice(proposals, self.width))
             if not batch:
                 return
-            if not told:
-                self.say(f"{what}, {lines(self.text)} left")
-                told = True
             if not any(self._try(batch)):
                 skip += len(batch)
 
@@ -109,7 +115,9 @@ def written(tree: ast.Module) -> str | None:
     """The text of a tree; None where it is no Python."""
     try:
         text = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
-        compile(text, "repro.py", "exec")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, "repro.py", "exec")
     except (SyntaxError, ValueError, AttributeError, TypeError, RecursionError):
         return None
     return text
