@@ -14,7 +14,7 @@ from torchsleuth import from_source, minimise
 from torchsleuth.afterwards import Afterwards, Known
 from torchsleuth.case import checks, files, folder
 from torchsleuth.case.failure import Failure, Kind
-from torchsleuth.case.ir import operators
+from torchsleuth.case.ir import Node, operators
 from torchsleuth.case.model import Backend, Case, Check
 from torchsleuth.case.program import Form, Rendering, render
 from torchsleuth.case.program.render import DATA_FILE
@@ -279,7 +279,12 @@ class Investigation:
         hints = Hints(finding.culprit.op, best.outcome.noted)
         found = minimise.reduce_case(case, finding.failure, best.form, best.with_data, hints, means, inner)
         smallest, way = self._smallest_known(found, case, Way(best.form, best.with_data, place))
-        finding = replace(finding, judged=before + found.judged, judged_to_smallest=before + found.judged_to_smallest)
+        finding = replace(
+            finding,
+            judged=before + found.judged,
+            judged_to_smallest=before + found.judged_to_smallest,
+            culprit=_diverging(finding.culprit, found.diverging),
+        )
         for one, its in ((smallest, way), *checkpoints.larger_than(smallest)):
             if self._plan.stopped():
                 break
@@ -535,11 +540,19 @@ def _said_alone(tried: Tried, failure: Failure) -> Failure:
     return failure
 
 
-def _culprit_left(known: Culprit, case: Case) -> Culprit:
-    """What the error named; else the only operator that is left, and its line."""
-    calls = [n for n in case.graph.nodes if n.is_call]
-    if len(calls) != 1:
+def _diverging(known: Culprit, node: Node | None) -> Culprit:
+    """The operator at which numbers begin to be wrong."""
+    if known.op or node is None:
         return known
+    return Culprit(node.target, known.compiler_pass, known.source or node.source)
+
+
+def _culprit_left(known: Culprit, case: Case) -> Culprit:
+    """What the error named; else the only operator that is left; else only where the last one stands."""
+    calls = [n for n in case.graph.nodes if n.is_call]
+    sources = [n.source for n in calls if n.source]
+    if len(calls) != 1:
+        return replace(known, source=known.source or (sources[-1] if sources else None))
     return Culprit(known.op or calls[0].target, known.compiler_pass, known.source or calls[0].source)
 
 

@@ -91,6 +91,11 @@ def test_what_only_returns_is_replaced_by_what_it_returns() -> None:
     assert written(spread) == "f(1, a=2, b=3, c=4)\n"
 
 
+def test_a_tuple_of_values_is_taken_apart_first() -> None:
+    text = "def g():\n    x = 1\n    return [x]\na, b = (g(), 7)\nbug(a)\nprint(b, end='')\n"
+    assert shrunk(text, lambda seen: isinstance(seen, list)) == "bug([])\n"
+
+
 def test_values_take_the_place_of_names() -> None:
     tree = ast.parse("a = [1, 2]\nprint(a)\n")
     assert [written(t) for t in inlining.values(tree)] == ["print([1, 2])\n"]

@@ -41,6 +41,19 @@ def calls(tree: ast.Module) -> Iterator[ast.Module]:
         yield new
 
 
+def tuples(tree: ast.Module) -> Iterator[ast.Module]:
+    """`a = x` and `b = y` for `a, b = x, y`: larger for now, and open to what the other steps do."""
+    for number, (_, statement) in enumerate(numbered(tree)):
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            continue
+        target, value = statement.targets[0], statement.value
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            new = copy.deepcopy(tree)
+            pairs = zip(target.elts, value.elts, strict=True)
+            apart: list[ast.stmt] = [ast.Assign([copy.deepcopy(t)], copy.deepcopy(v), lineno=0) for t, v in pairs]
+            yield replaced(new, numbered(new)[number][1], apart)
+
+
 def results(tree: ast.Module) -> Iterator[ast.Module]:
     """With one call of a function that only returns something replaced by that; with f(a=1) for f(**{"a": 1})."""
     given = {s.name: _only_result(s) for s in tree.body if isinstance(s, ast.FunctionDef) and not s.args.args}

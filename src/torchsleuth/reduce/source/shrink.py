@@ -31,6 +31,7 @@ class Shrinker:
     def shrink(self) -> str:
         try:
             self._plain()
+            self._apart()
             for _ in range(_ROUNDS):
                 before = self.text
                 self._fewer_statements()
@@ -62,6 +63,16 @@ class Shrinker:
         plain = written(self._tree)
         if plain is not None and plain != self.text and self._fails([plain])[0]:
             self.text = plain
+
+    def _apart(self) -> None:
+        """Statements of one thing each: what goes, goes alone."""
+        while True:
+            found = next(
+                (t for tree in inlining.tuples(self._tree) if (t := written(tree)) and self._fails([t])[0]), None
+            )
+            if found is None:
+                return
+            self.text = found
 
     def _fewer_statements(self) -> None:
         depth = 0
