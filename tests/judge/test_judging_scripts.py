@@ -150,8 +150,9 @@ def test_the_scripts_own_comparison_with_eager_is_a_matter_of_accuracy(ask: Ask)
     )
     assert outcome.failure is not None
     assert outcome.failure.kind is Kind.ACCURACY
-    assert outcome.fails_like(Fingerprint("accuracy", "values"))
-    assert not outcome.fails_like(Fingerprint("accuracy", "dtype"))
+    assert outcome.failure.fingerprint == Fingerprint("accuracy", "values")
+    assert outcome.fails_like(Fingerprint("accuracy", "dtype")), "an assertion tells of the first difference alone"
+    assert not outcome.fails_like(Fingerprint("AssertionError", "values"))
 
 
 def test_an_assertion_inside_the_compiler_is_not_a_matter_of_accuracy(ask: Ask) -> None:

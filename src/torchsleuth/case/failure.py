@@ -44,11 +44,6 @@ class Phase(str, Enum):
 ACCURACY = "accuracy"  # in the place of an exception: nobody raised anything
 
 
-def _coarse(how: str) -> str:
-    """As much as a plain assertion tells: it speaks of a nan as of any other value."""
-    return "values" if how == "nan" else how
-
-
 @dataclass(frozen=True)
 class Fingerprint:
     """Exception type (or signal, or "hang"), message with what varies taken out, innermost torch frames."""
@@ -67,7 +62,7 @@ class Fingerprint:
         if self.error != other.error:
             return False
         if self.error == ACCURACY:
-            return _coarse(self.message) == _coarse(other.message)
+            return True  # an assertion tells of the first difference alone; the referee compares `message`, too
         if self.message or other.message:
             return self.message == other.message
         return self.frames[-1:] == other.frames[-1:]
