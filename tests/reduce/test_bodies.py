@@ -198,7 +198,7 @@ def test_operators_that_take_no_more_operands_keep_their_body():
 @pytest.mark.parametrize(
     ("operator", "inputs", "arguments", "after"),
     [
-        ("cond", 2, lambda r: (True, *r, (Ref("x"), Ref("before"))), lambda a: a[-1] == (Ref("x"),)),
+        ("cond", 2, lambda r: (True, *r, None, (Ref("x"), Ref("before"))), lambda a: a[-1] == (Ref("x"),)),
         ("wrap", 2, lambda r: (*r, Ref("x"), Ref("before")), lambda a: a[1:] == (Ref("x"),)),
         ("scan", 3, lambda r: (*r, [Ref("x")], [Ref("x")], [Ref("before")]), lambda a: a[-1] == []),
     ],
