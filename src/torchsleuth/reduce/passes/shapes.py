@@ -29,9 +29,7 @@ def _between(size: int) -> Iterator[int]:
     """Sizes that a kernel may still need: the pass is asked again after each success, so halves lead anywhere."""
     if size >= 64:
         yield size // 8
-    if size > 5:
-        yield size // 2
-    yield 3 if 3 < size <= 5 else 1
+    yield size // 2 if size > 5 else 3 if size > 3 else 1
 
 
 def _resized(case: Case, to: Mapping[int, int], *, constants: bool) -> Case:
