@@ -30,7 +30,7 @@ HEAD = "| model | where | needed | verdict | operators | form | lines | judged |
 LIMIT = 1200.0
 # What AOTAutograd puts between the program's own operators: it says nothing about which of those are needed.
 BETWEEN = frozenset(
-    "alias clone copy detach expand getitem permute slice squeeze t to_copy transpose unsafe_view unsqueeze view".split()
+    "alias clone detach expand getitem permute slice squeeze t to_copy transpose unsafe_view unsqueeze view".split()
 )
 
 
