@@ -154,11 +154,11 @@ def _operands(value: ast.expr, function: ast.FunctionDef) -> Iterator[str]:
 
 
 def _sizes(tree: ast.Module) -> list[ast.Constant]:
-    """Whole numbers above 1 in calls that make tensors."""
+    """Whole numbers above 2 in calls that make tensors: 2 is small, and 1 means something else to a compiler."""
     makers = [c for c in _calls(tree) if isinstance(c.func, ast.Attribute) and c.func.attr in MAKERS]
     return [
         n for c in makers for a in c.args for n in ast.walk(a)
-        if isinstance(n, ast.Constant) and type(n.value) is int and n.value > 1
+        if isinstance(n, ast.Constant) and type(n.value) is int and n.value > 2
     ]  # fmt: skip
 
 

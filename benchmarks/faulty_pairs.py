@@ -28,6 +28,10 @@ from models import chosen
 DEFAULT = "bert gpt2 llama t5 vit convnext".split()
 HEAD = "| model | where | needed | verdict | operators | form | lines | judged | to smallest | s |"
 LIMIT = 1200.0
+# What AOTAutograd puts between the program's own operators: it says nothing about which of those are needed.
+BETWEEN = frozenset(
+    "alias clone detach expand getitem permute slice squeeze t to_copy transpose unsafe_view unsqueeze view".split()
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ def spread(graphs: list[Graph], count: int, chance: random.Random) -> tuple[str,
     calls = max(graphs, key=len)
     first: dict[str, int] = {}
     for place, (name, gives_tensor) in enumerate(calls):
-        if gives_tensor:
+        if gives_tensor and name not in BETWEEN:
             first.setdefault(name, place)
     order = sorted(first, key=first.__getitem__)
     parts = [order[len(order) * i // count : len(order) * (i + 1) // count] for i in range(count)]

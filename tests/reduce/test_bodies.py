@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from toys import SQUARE, case_of, check_legal, reduced, targets
@@ -10,6 +11,7 @@ from toys import SQUARE, case_of, check_legal, reduced, targets
 from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, Value, inputs_of, operators
 from torchsleuth.case.model import Case
 from torchsleuth.reduce.bodies import inlined, keep_inside, paths, units_in
+from torchsleuth.reduce.passes import operands
 
 HIGHER = "torch.ops.higher_order"
 
@@ -191,6 +193,31 @@ def test_operators_that_take_no_more_operands_keep_their_body():
     inside = Graph((body().nodes[0], index, use, Node("output", Op.OUTPUT, "output", ((Ref("use"),),))))
     case = case_with("flex_attention", {"score_mod": inside}, lambda refs: (Ref("before"), refs[0]))
     assert keep_inside(case, ("score_mod",), {"use"}) is None
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "arguments", "after"),
+    [
+        ("cond", 2, lambda r: (True, *r, None, (Ref("x"), Ref("before"))), lambda a: a[-1] == (Ref("x"),)),
+        ("wrap", 2, lambda r: (*r, Ref("x"), Ref("before")), lambda a: a[1:] == (Ref("x"),)),
+        ("scan", 3, lambda r: (*r, [Ref("x")], [Ref("x")], [Ref("before")]), lambda a: a[-1] == []),
+    ],
+)
+def test_operands_that_no_body_reads_go(operator, inputs, arguments, after):
+    case = case_with(operator, {"body": body("sin", inputs=inputs)}, arguments)
+    (smaller,) = operands.propose(case)
+    check_legal(smaller)
+    hop = next(n for n in smaller.graph.nodes if n.name == "hop")
+    assert after(hop.args)
+    assert len(smaller.graph.bodies["body"].placeholders) == inputs - 1
+    assert list(operands.propose(smaller)) == []
+
+
+def test_an_operand_that_one_branch_reads_stays():
+    both = body("sin", inputs=2)
+    second = Graph((*both.nodes[:-2], replace(both.nodes[-2], args=(Ref("p1"),)), both.nodes[-1]))
+    case = case_with("cond", {"yes": both, "no": second}, lambda refs: (True, *refs, (Ref("x"), Ref("before"))))
+    assert list(operands.propose(case)) == []
 
 
 def check_bound(graph: Graph) -> None:

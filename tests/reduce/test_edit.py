@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toys import SQUARE, case_of, chain, check_legal, parallel, targets
+from toys import SQUARE, case_of, chain, check_legal, needs_path, parallel, reduced, targets
 
 from torchsleuth.case.ir import Node, Op, Ref
 from torchsleuth.reduce.edit import CannotDrop, keep_only
@@ -33,6 +35,24 @@ def test_bypass_joins_what_is_left_and_cut_separates_it():
     assert [t.storage for t in cut.inputs] == sorted({t.storage for t in cut.inputs})
 
 
+def test_bypass_reaches_past_operators_that_change_the_shape_and_change_it_back():
+    row = replace(SQUARE, shape=(16,), stride=(1,))
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        Node("sin", Op.CALL_FUNCTION, "torch.sin", (Ref("x"),), value=SQUARE),
+        Node("flat", Op.CALL_METHOD, "flatten", (Ref("sin"),), value=row),
+        Node("back", Op.CALL_METHOD, "view", (Ref("flat"), 4, 4), value=SQUARE),
+        Node("cos", Op.CALL_FUNCTION, "torch.cos", (Ref("back"),), value=SQUARE),
+        Node("output", Op.OUTPUT, "output", ((Ref("cos"),),)),
+    ]
+    case = case_of(nodes, 1)
+    smaller = keep_only(case, {"sin", "cos"}, from_graph(case), bypass=True)
+    check_legal(smaller)
+    assert smaller.graph.nodes[-2].args == (Ref("sin"),)
+    best, _ = reduced(case, needs_path("sin", "cos"))
+    assert targets(best) == ["sin", "cos"]
+
+
 def tuple_case():
     nodes = [
         Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
@@ -48,9 +68,11 @@ def test_an_element_of_a_tuple_goes_with_the_tuple():
     case = tuple_case()
     assert picks(case.graph) == {"first"}
     assert units(case.graph) == [frozenset({"split"}), frozenset({"relu"})]
-    only = keep_only(case, {"relu"}, from_graph(case))
+    only = keep_only(case, {"relu"}, from_graph(case), bypass=False)
     assert targets(only) == ["relu"]
     assert [n.name for n in only.graph.placeholders] == ["first"]
+    past = keep_only(case, {"relu"}, from_graph(case), bypass=True)
+    assert [n.name for n in past.graph.placeholders] == ["x"]
     whole = keep_only(case, {"split"}, from_graph(case))
     assert [n.name for n in whole.graph.nodes] == ["x", "split", "first", "output"]
 

@@ -107,6 +107,26 @@ def test_an_operator_is_known_by_its_bare_name(target, word):
     assert guess.bare(target) == word
 
 
+@pytest.mark.parametrize(
+    ("called", "error_names"),
+    [
+        ("conv2d", "aten.convolution.default"),
+        ("layer_norm", "aten.native_layer_norm.default"),
+        ("linear", "aten.addmm"),
+    ],
+)
+def test_a_function_is_known_by_what_it_becomes(called, error_names):
+    best, oracle = reduced(chain(512, {300: called}), needs(called), named=error_names)
+    assert targets(best) == [called]
+    assert oracle.judged_to_smallest == 1
+
+
+def test_kernels_name_functions_by_what_they_become():
+    graph = chain(9, {3: "truediv", 5: "relu"}).graph
+    assert guess.noted(graph, units(graph), Noted((), "div")) == [unit("op_3")]
+    assert guess.noted(graph, units(graph), Noted((), "div_relu")) == [unit("op_5")]
+
+
 def test_views_are_less_suspicious_than_what_computes():
     graph = chain(2, {0: "view", 1: "relu"}).graph
     view, relu = units(graph)

@@ -134,6 +134,24 @@ def test_a_size_that_must_stay_large_becomes_no_smaller_than_it_may():
     assert 16 <= best.inputs[0].shape[0] <= 32
 
 
+def test_a_size_that_cannot_shrink_costs_few_judgements():
+    case = with_input(shape=(64, 64), stride=(64, 1))
+    _, oracle = reduced(case, lambda c: c.inputs[0].shape == (64, 64))
+    assert oracle.judged <= 8
+
+
+def test_what_is_known_of_values_follows_the_sizes():
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=replace(SQUARE, shape=("s0", 64))),
+        Node("relu", Op.CALL_FUNCTION, "torch.relu", (Ref("x"),), value=replace(SQUARE, shape=(64, 3))),
+        Node("output", Op.OUTPUT, "output", ((Ref("relu"),),)),
+    ]
+    case = case_of(nodes, 1)
+    case = replace(case, inputs=(replace(case.inputs[0], shape=(64, 64), stride=(64, 1)),))
+    smaller = next(shapes.propose(case))
+    assert [n.value.shape for n in smaller.graph.nodes[:2]] == [("s0", 2), (2, 3)]
+
+
 def test_the_order_of_strides_survives_a_smaller_size():
     case = with_input(shape=(8, 16), stride=(1, 8))
     assert next(shapes.propose(case)).inputs[0].stride == (1, 2)

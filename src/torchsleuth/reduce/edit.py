@@ -1,7 +1,7 @@
 """A smaller Case: some operators kept, the values that the others made taken from elsewhere.
 
-What a dropped operator gave is its own input where that looks the same (bypass), else a new input of the graph that
-looks the same (cut).  So every subset of the operators makes a legal graph: no name is left unbound.
+What a dropped operator gave is the nearest value it was made of that looks the same (bypass), else a new input of the
+graph that looks the same (cut).  So every subset of the operators makes a legal graph: no name is left unbound.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torchsleuth.reduce.units import picks
 _IN_PLACE_OPERATORS = frozenset(
     "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift setitem".split()
 )
+_FAR, _WIDE = 4, 8  # how far up, and among how many values, one that looks the same is looked for
 _FLOATING = ("torch.float", "torch.bfloat", "torch.complex")
 
 
@@ -72,14 +73,18 @@ class _Builder:
         return self._placeholder(cut, self._fresh(tensor, changed=name in self.changed_in_place))
 
     def _same_looking_input(self, dropped: str) -> str | None:
-        """An input of a dropped operator that can stand for its result."""
-        node, mine = self.by_name[dropped], self.facts.tensors.get(dropped)
-        if mine is None or not node.is_call:
+        """A value that can stand for what a dropped operator gave: the nearest one that it was made of."""
+        mine = self.facts.tensors.get(dropped)
+        if mine is None or not self.by_name[dropped].is_call:
             return None
-        for name in inputs_of(node):
-            other = self.facts.tensors.get(name)
-            if other is not None and (other.dtype, other.shape, other.device) == (mine.dtype, mine.shape, mine.device):
-                return name
+        level, seen = [dropped], {dropped}
+        for _ in range(_FAR):
+            level = [name for made in level for name in inputs_of(self.by_name[made]) if name not in seen][:_WIDE]
+            seen.update(level)
+            for name in level:
+                other = self.facts.tensors.get(name)
+                if other is not None and _look(other) == _look(mine):
+                    return name
         return None
 
     def _fresh(self, tensor: Tensor, *, changed: bool) -> Tensor:
@@ -104,6 +109,10 @@ class _Builder:
         kwargs = {k: self.mapped(v) for k, v in node.kwargs.items()}
         self.nodes.append(replace(node, args=args, kwargs=kwargs))
         self.values[node.name] = Ref(node.name)
+
+
+def _look(tensor: Tensor) -> tuple[str, tuple[int, ...], str]:
+    return tensor.dtype, tensor.shape, tensor.device
 
 
 class CannotDrop(Exception):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from torchsleuth.case.expressions import show
 from torchsleuth.case.ir import Graph, Node, Op, Ref, inputs_of, map_args
 from torchsleuth.judge.generated import Noted
+from torchsleuth.reduce.aliases import aten_names
 from torchsleuth.reduce.facts import Facts
 from torchsleuth.reduce.units import Unit
 
@@ -25,6 +26,7 @@ def named(graph: Graph, units: Sequence[Unit], operator: str | None) -> list[Uni
     wanted = bare(operator)
     nodes = {n.name: n for n in graph.nodes}
     found = [u for u in units if any(bare(nodes[name].target) == wanted for name in u)]
+    found = found or [u for u in units if any(wanted in aten_names(bare(nodes[name].target)) for name in u)]
     return list(dict.fromkeys([*found[:1], *found[-1:]]))
 
 
@@ -34,7 +36,9 @@ def noted(graph: Graph, units: Sequence[Unit], names: Noted) -> list[Unit]:
     exact = [u for u in units if not u.isdisjoint(names.nodes)]
     if exact and len(exact) < len(units):
         return exact
-    return [u for u in units if any(names.names(bare(nodes[name].target)) for name in u)]
+    called = {u: [bare(nodes[name].target) for name in u] for u in units}
+    found = [u for u in units if any(map(names.names, called[u]))]
+    return found or [u for u in units if any(names.names(n) for word in called[u] for n in aten_names(word))]
 
 
 def bare(target: str) -> str:

@@ -9,8 +9,6 @@ from torchsleuth.case.ir import Arg, Node, Op, map_args
 from torchsleuth.case.model import Case, Storage, Tensor
 from torchsleuth.case.program.values import contiguous_stride
 
-_SMALL = (2, 1, 3, 4, 8)
-
 
 def propose(case: Case) -> Iterator[Case]:
     sizes = sorted({s for v in case.inputs if isinstance(v, Tensor) for s in v.shape if s > 2}, reverse=True)
@@ -21,13 +19,17 @@ def propose(case: Case) -> Iterator[Case]:
     if len(sizes) > 1:
         yield _resized(case, {s: 2 + i for i, s in enumerate(reversed(sizes))}, constants=True)
     for size in sizes:
-        for small in _SMALL:
-            if small < size:
-                yield _resized(case, {size: small}, constants=True)
-                if small == 2:
-                    yield _resized(case, {size: small}, constants=False)
-        if size > 16:
-            yield _resized(case, {size: size // 2}, constants=True)
+        yield _resized(case, {size: 2}, constants=True)
+        yield _resized(case, {size: 2}, constants=False)
+        for small in _between(size):
+            yield _resized(case, {size: small}, constants=True)
+
+
+def _between(size: int) -> Iterator[int]:
+    """Sizes that a kernel may still need: the pass is asked again after each success, so halves lead anywhere."""
+    if size >= 64:
+        yield size // 8
+    yield size // 2 if size > 5 else 3 if size > 3 else 1
 
 
 def _resized(case: Case, to: Mapping[int, int], *, constants: bool) -> Case:
@@ -44,6 +46,7 @@ def _resized(case: Case, to: Mapping[int, int], *, constants: bool) -> Case:
     graph = case.graph
     if constants:
         graph = replace(graph, nodes=tuple(_with_constants(n, to) for n in graph.nodes))
+    graph = replace(graph, nodes=tuple(_as_large(n, to) for n in graph.nodes))
     return replace(case, graph=graph, inputs=inputs, storages=tuple(storages))
 
 
@@ -64,3 +67,12 @@ def _with_constants(node: Node, to: Mapping[int, int]) -> Node:
     if node.op in (Op.PLACEHOLDER, Op.OUTPUT):
         return node
     return replace(node, args=map_args(node.args, put), kwargs={k: map_args(v, put) for k, v in node.kwargs.items()})
+
+
+def _as_large(node: Node, to: Mapping[int, int]) -> Node:
+    """What is known of a node's value follows, as far as equal sizes are the same size: later edits look at it."""
+    value = node.value
+    if value is None:
+        return node
+    shape = tuple(to.get(s, s) if isinstance(s, int) else s for s in value.shape)
+    return node if shape == value.shape else replace(node, value=replace(value, shape=shape, stride=None))
