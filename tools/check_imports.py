@@ -39,8 +39,10 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "pipeline": ALL_ROOMS | {"investigate"},
     "watching": ALL_ROOMS | {"pipeline"},
     "kept": ALL_ROOMS | {"pipeline"},
+    "scripts": ALL_ROOMS | {"pipeline"},
+    "checked": ALL_ROOMS | {"kept", "minimise", "pipeline", "scripts"},
     "__init__": ALL_ROOMS | {"pipeline", "watching"},
-    "cli": ALL_ROOMS | {"doctor", "kept", "pipeline", "__init__"},
+    "cli": ALL_ROOMS | {"checked", "doctor", "kept", "pipeline", "scripts", "__init__"},
     "__main__": frozenset({"cli"}),
     AUTOLOAD: frozenset((*SHARED, "case", "watch")),
 }
