@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,3 +27,13 @@ def torch_script(tmp_path: Path, source: str, name: str = "program.py") -> Path:
 def environment_without_torch_settings() -> dict[str, str]:
     """This environment less every TORCH* variable, so that a developer's own settings do not reach a test."""
     return {name: value for name, value in os.environ.items() if not name.startswith("TORCH")}
+
+
+def explain_command(
+    folder: Path, *words: str, env: Mapping[str, str], options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """`torchsleuth explain --out out OPTIONS WORDS` in `folder`."""
+    return subprocess.run(
+        [sys.executable, "-m", "torchsleuth", "explain", "--out", "out", *options, *words],
+        cwd=folder, env=dict(env), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip

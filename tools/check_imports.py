@@ -21,7 +21,7 @@ PACKAGE = "torchsleuth"
 AUTOLOAD = "torchsleuth_autoload"
 
 SHARED = ("errors", "torch_api")
-IN_ORDER = ("case", "watch", "judge", "locate", "reduce", "write")
+IN_ORDER = ("case", "referee", "watch", "judge", "locate", "reduce", "write")
 BESIDE = ("backends", "explain", "replay")
 ALL_ROOMS = frozenset((*SHARED, *IN_ORDER, *BESIDE))
 
@@ -30,19 +30,25 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "errors": frozenset(),
     "torch_api": frozenset({"errors"}),
     **{room: frozenset((*SHARED, *IN_ORDER[:place])) for place, room in enumerate(IN_ORDER)},
-    **{room: frozenset((*SHARED, "case", "watch", "judge")) for room in BESIDE},
+    **{room: frozenset((*SHARED, "case", "referee", "watch", "judge")) for room in BESIDE},
     "minimise": ALL_ROOMS,
     "checkpoints": ALL_ROOMS,
     "afterwards": ALL_ROOMS | {"minimise"},
     "investigate": ALL_ROOMS | {"afterwards", "checkpoints", "minimise"},
     "doctor": ALL_ROOMS,
-    "pipeline": ALL_ROOMS | {"investigate"},
+    "wrong_numbers": ALL_ROOMS,
+    "checking": ALL_ROOMS,
+    "check_file": ALL_ROOMS | {"checking"},
+    "pipeline": ALL_ROOMS | {"investigate", "wrong_numbers"},
     "watching": ALL_ROOMS | {"pipeline"},
+    "called": ALL_ROOMS,
+    "calling": ALL_ROOMS | {"called"},
+    "explaining": ALL_ROOMS | {"pipeline"},
     "kept": ALL_ROOMS | {"pipeline"},
     "scripts": ALL_ROOMS | {"pipeline"},
     "checked": ALL_ROOMS | {"kept", "minimise", "pipeline", "scripts"},
-    "__init__": ALL_ROOMS | {"pipeline", "watching"},
-    "cli": ALL_ROOMS | {"checked", "doctor", "kept", "pipeline", "scripts", "__init__"},
+    "__init__": ALL_ROOMS | {"calling", "checking", "pipeline", "watching"},
+    "cli": ALL_ROOMS | {"checked", "doctor", "explaining", "kept", "pipeline", "scripts", "__init__"},
     "__main__": frozenset({"cli"}),
     AUTOLOAD: frozenset((*SHARED, "case", "watch")),
 }

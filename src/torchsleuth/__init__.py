@@ -3,12 +3,19 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torchsleuth.calling import explain, explain_with
+    from torchsleuth.checking import check
     from torchsleuth.watching import watching
 
-__all__ = ["__version__", "watching"]
+__all__ = ["__version__", "check", "explain", "explain_with", "watching"]
 __version__ = "0.1.0"
 
-_HOMES = {"watching": "torchsleuth.watching"}
+_HOMES = {
+    "check": "torchsleuth.checking",
+    "explain": "torchsleuth.calling",
+    "explain_with": "torchsleuth.calling",
+    "watching": "torchsleuth.watching",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -27,6 +27,7 @@ class Known:
     """What the reduction leaves behind: the Case it ended with, and the scripts that passed on the way."""
 
     case: Case
+    best: Tried  # the form in which it was judged
     complete: bool  # nothing was left to try
     passing: tuple[str, ...] = ()
 
@@ -35,7 +36,8 @@ class Known:
 class Afterwards:
     bench: Bench
     home: Path
-    best: Tried
+    place: Path  # where the user's own Case stands: `home`, or its graph after AOTAutograd
+    best: Tried  # the form of the user's own Case
     time_left: Callable[[], bool]
     say: Callable[[str], None]
 
@@ -43,47 +45,50 @@ class Afterwards:
         """`known` is None where nothing was reduced."""
         if known is not None and finding.reproduced:
             finding = self._facts(finding, known)
-        return replace(finding, workaround=self._workaround(finding, whole, known.case if known else None))
+        return replace(finding, workaround=self._workaround(finding, whole, known))
 
     def _facts(self, finding: Finding, known: Known) -> Finding:
         if known.complete:
             finding = replace(finding, needed=needed(known.case))
         if self.time_left():
             self.say("looking at what may vary")
-            finding = replace(finding, varies=vary(known.case, lambda cases: self._fail(cases, finding)))
-        source = render(known.case, self.best.form, data=self.best.with_data).source
+            finding = replace(finding, varies=vary(known.case, lambda cases: self._fail(cases, finding, known.best)))
+        form, data = known.best.form, known.best.with_data
+        source = render(known.case, form, data=data, refereed=known.case.check is not None).source  # as it was judged
         return replace(finding, neighbour=nearest(source, known.passing))
 
-    def _workaround(self, finding: Finding, whole: Case, small: Case | None) -> str | None:
+    def _workaround(self, finding: Finding, whole: Case, known: Known | None) -> str | None:
         found = None
-        if small is not None and self.time_left():
+        if known is not None and self.time_left():
             self.say("looking for a workaround")
             found = workarounds.find(
-                small, whole, finding.failure.kind, finding.component, finding.culprit.op,
-                lambda cases: self._pass(cases, finding), lambda cases: self._pass(cases, finding),
+                known.case, whole, finding.failure.kind, finding.component, finding.culprit.op,
+                lambda cases: self._pass(cases, finding, known.best),
+                lambda cases: self._pass(cases, finding, self.best),
             )  # fmt: skip
         return found or workarounds.other_backend(finding.rungs)
 
-    def _pass(self, cases: Sequence[Case], finding: Finding) -> list[bool]:
+    def _pass(self, cases: Sequence[Case], finding: Finding, shown: Tried) -> list[bool]:
         """A failure that comes and goes must stay away as often as it takes to be sure."""
         if not self.time_left():
             return [False] * len(cases)
 
         def does_not(some: Sequence[Case], attempt: int) -> list[bool]:
-            return [not _passed(tried) for tried in self._try(some, attempt)]
+            return [not _passed(tried) for tried in self._try(some, shown, attempt)]
 
         return [not fails for fails in repeatedly(cases, finding.chance.repeats, does_not)]
 
-    def _fail(self, cases: Sequence[Case], finding: Finding) -> list[bool | None]:
+    def _fail(self, cases: Sequence[Case], finding: Finding, shown: Tried) -> list[bool | None]:
         if finding.chance.flaky:
             return [None] * len(cases)
         return [
             True if same_failure(tried, finding.failure) else False if _passed(tried) else None
-            for tried in self._try(cases)
+            for tried in self._try(cases, shown)
         ]
 
-    def _try(self, cases: Sequence[Case], attempt: int = 0) -> list[Tried]:
-        return self.bench.try_cases(cases, self.home, self.best.form, data=self.best.with_data, attempt=attempt)
+    def _try(self, cases: Sequence[Case], shown: Tried, attempt: int = 0) -> list[Tried]:
+        place = self.place if shown is self.best else self.home
+        return self.bench.try_cases(cases, place, shown.form, data=shown.with_data, attempt=attempt)
 
 
 def _passed(tried: Tried) -> bool:

@@ -31,7 +31,7 @@ from torchsleuth.judge.outcome import Verdict
 from torchsleuth.pipeline import Interruption, Settings, make_output_folder
 from torchsleuth.reduce.journal import NAME, Journal
 from torchsleuth.reduce.needed import needed
-from torchsleuth.reduce.reducer import counted
+from torchsleuth.reduce.reducer import Hints, counted
 from torchsleuth.watch import launcher
 from torchsleuth.watch.found import summarise
 from torchsleuth.watch.session import Options, processes
@@ -103,8 +103,9 @@ def _reduce(
         bench, chosen.home, sys.executable, judge_environment(os.environ), (), settings.jobs,
         began + settings.budget, stopped, say,
     )  # fmt: skip
-    found = reducing.reduce_case(case, failure_of(check), form, data, None, means)
+    found = reducing.reduce_case(case, failure_of(check), form, data, Hints(), means)
     folder.save(found.case, home / "smallest")
+    chosen = replace(chosen, tried=replace(chosen.tried, form=found.form, with_data=found.with_data))
     repro = _written(found.case, chosen, bench, check, out)
     finding = replace(
         finding, case=home, repro=repro, versions=case.versions, ops_before=operators(case.graph),

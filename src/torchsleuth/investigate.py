@@ -15,7 +15,7 @@ from torchsleuth.afterwards import Afterwards, Known
 from torchsleuth.case import checks, files, folder
 from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.ir import operators
-from torchsleuth.case.model import Backend, Case
+from torchsleuth.case.model import Backend, Case, Check
 from torchsleuth.case.program import Form, Rendering, render
 from torchsleuth.case.program.render import DATA_FILE
 from torchsleuth.checkpoints import Checkpoints, Pace
@@ -33,7 +33,7 @@ from torchsleuth.locate.ladder import Component, Ladder, climb
 from torchsleuth.reduce import journal
 from torchsleuth.reduce.chance import Chance, measure
 from torchsleuth.reduce.journal import Journal
-from torchsleuth.reduce.reducer import counted
+from torchsleuth.reduce.reducer import Hints, counted
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.session import Process
 from torchsleuth.write import issue, repro_text
@@ -152,14 +152,17 @@ class Investigation:
         if found.case is None:
             return replace(
                 finding,
-                component=Component.DYNAMO if found.failure.kind is Kind.DYNAMO_ERROR else Component.UNKNOWN,
+                component=Component.DYNAMO
+                if found.dynamo or found.failure.kind is Kind.DYNAMO_ERROR
+                else Component.UNKNOWN,
                 culprit=Culprit(source=named.line_named(found.failure)),
-                why_not=_WITHOUT_GRAPH[found.failure.kind is Kind.DYNAMO_ERROR],
+                why_not=_DYNAMOS_NUMBERS if found.dynamo else _WITHOUT_GRAPH[found.failure.kind is Kind.DYNAMO_ERROR],
                 seconds=time.monotonic() - began,
             )
         _move(found.case, home)
         try:
-            case = replace(folder.load(home, ours=True), failure=found.failure, phase=found.failure.phase)
+            check = Check() if found.failure.kind is Kind.ACCURACY else None
+            case = replace(folder.load(home, ours=True), failure=found.failure, phase=found.failure.phase, check=check)
             inner = _load_inner(home)
         except SleuthError as error:
             return replace(finding, case=home, why_not=str(error))
@@ -201,6 +204,7 @@ class Investigation:
             return replace(finding, why_not=told or "it does not fail alone", eager_fails_too=eager)
         failure = _said_alone(best, found.failure)
         used = case if best.form is not Form.INNER or inner is None else inner
+        used = minimise.with_tolerance(used, best)
         finding = replace(finding, failure=failure)
         runs = 1 if self._plan.minimize else 3
         began = time.monotonic()
@@ -221,14 +225,16 @@ class Investigation:
         finding = replace(finding, repro=self._say_where(repro, finding, used, best))
         known = None
         if self._plan.minimize and repro.verified:
-            finding, known = self._minimise(finding, used, best, home, bench, first=first, cost=cost)
+            finding, known = self._minimise(finding, used, inner, best, home, bench, first=first, cost=cost)
         if self._plan.stopped():
             return finding
         place = home / "inner" if best.form is Form.INNER else home
-        later = Afterwards(bench, place, best, lambda: self._time_left(cost), self._say)
+        later = Afterwards(bench, home, place, best, lambda: self._time_left(cost), self._say)
         finding = later.learn(finding, used, known)
         if known is not None and finding.repro is not None:
-            finding = replace(finding, repro=self._say_where(finding.repro, finding, known.case, best, reduced=True))
+            finding = replace(
+                finding, repro=self._say_where(finding.repro, finding, known.case, known.best, reduced=True)
+            )
         return finding
 
     def _time_left(self, cost: float) -> bool:
@@ -236,21 +242,31 @@ class Investigation:
         return not self._plan.stopped() and time.monotonic() + cost < self._share_ends
 
     def _minimise(
-        self, finding: Finding, case: Case, best: Tried, home: Path, bench: Bench, *, first: bool, cost: float
+        self,
+        finding: Finding,
+        case: Case,
+        inner: Case | None,
+        best: Tried,
+        home: Path,
+        bench: Bench,
+        *,
+        first: bool,
+        cost: float,
     ) -> tuple[Finding, Known | None]:
         """`cost`: seconds that it took to verify the unreduced repro, and will take about to verify the reduced one."""
         before = finding.judged
         believed = finding.chance
-        checkpoints = Checkpoints(home, best, bench, self._say)
+        checkpoints = Checkpoints(home, bench, self._say)
         pace = Pace(cost, operators(case.graph))
 
-        def better(smaller: Case) -> None:
+        def better(smaller: Case, form: Form, data: bool) -> None:
             nonlocal finding
-            self._journal.note_smaller(smaller)
-            checkpoints.write(smaller, self._text(finding, smaller, best, reduced=True)[1])
+            shown = replace(best, form=form, with_data=data)
+            self._journal.note_smaller(smaller, form, data)
+            checkpoints.write(smaller, shown, self._text(finding, smaller, shown, reduced=True)[1])
             if pace.due(operators(smaller.graph)) and not self._plan.stopped():
                 with pace.spending():
-                    finding = self._in_place(finding, smaller, best, home, bench, first=first, runs=1)
+                    finding = self._in_place(finding, smaller, shown, home, bench, first=first, runs=1)
 
         place = home / "inner" if best.form is Form.INNER else home
         means = minimise.Means(
@@ -258,18 +274,20 @@ class Investigation:
             self._share_ends - min(2 * cost, self._plan.budget / 4), self._plan.stopped, self._say,
             lambda: finding.chance, better,
         )  # fmt: skip
-        found = minimise.reduce_case(case, finding.failure, best.form, best.with_data, finding.culprit.op, means)
-        smallest = self._smallest_known(found.case, case)
+        hints = Hints(finding.culprit.op, best.outcome.noted)
+        found = minimise.reduce_case(case, finding.failure, best.form, best.with_data, hints, means, inner)
         finding = replace(finding, judged=before + found.judged, judged_to_smallest=before + found.judged_to_smallest)
-        for one in (smallest, *checkpoints.larger_than(smallest)):
+        smallest = self._smallest_known(found, case)
+        ways = [(smallest.case, replace(best, form=smallest.form, with_data=smallest.with_data))]
+        for one, shown in (*ways, *checkpoints.larger_than(smallest.case)):
             if self._plan.stopped():
                 break
-            placed = self._in_place(finding, one, best, home, bench, first=first, runs=3)
+            placed = self._in_place(finding, one, shown, home, bench, first=first, runs=3)
             if placed.repro is not finding.repro:
-                return placed, Known(one, found.complete and one is smallest, found.passing)
+                return placed, Known(one, shown, smallest.complete and one is smallest.case, found.passing)
             finding = placed
             if finding.chance.flaky and not believed.flaky:  # so what passed may have passed by chance
-                return self._minimise(finding, case, best, home, bench, first=first, cost=cost)
+                return self._minimise(finding, case, inner, best, home, bench, first=first, cost=cost)
         return finding, None
 
     def _in_place(
@@ -297,15 +315,17 @@ class Investigation:
         self._say(f"it does not fail each time: {chance.failed} of {chance.runs} judgements")
         return chance
 
-    def _smallest_known(self, found: Case, whole: Case) -> Case:
+    def _smallest_known(self, found: minimise.Reduced, whole: Case) -> minimise.Reduced:
         """What this reduction came to, or what an earlier one had when it was cut short."""
         noted = self._journal.smallest(ours=self._plan.journal is None)
-        if noted is None or operators(noted.graph) >= operators(found.graph):
+        if noted is None or operators(noted.case.graph) >= operators(found.case.graph):
             return found
         # A journal that came from elsewhere brings no code that the user was not asked about.
         known = {code.source for code in checks.codes(whole.surroundings)}
-        same = {code.source for code in checks.codes(noted.surroundings)} <= known
-        return replace(noted, failure=found.failure) if same and noted.phase is found.phase else found
+        if not {code.source for code in checks.codes(noted.case.surroundings)} <= known:
+            return found
+        case = replace(noted.case, failure=found.case.failure)
+        return replace(found, case=case, form=noted.form, with_data=noted.data, complete=False)
 
     def _find_form(
         self, bench: Bench, case: Case, inner: Case | None, home: Path, failure: Failure
@@ -444,6 +464,9 @@ _WITHOUT_GRAPH = {
     True: "Dynamo failed before it had a graph, so there is no graph to run alone.",
     False: "The graph was not kept, so there is none to run alone; logs/trouble.log may say why.",
 }
+
+
+_DYNAMOS_NUMBERS = "Every graph is right and the program is not: Dynamo's own work cannot be run alone yet."
 
 
 def hang_limit(case: Case) -> float:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchsleuth.case.failure import Failure, Kind
+from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case, Tensor
 from torchsleuth.case.program import CannotRender, Form, render
 from torchsleuth.judge.bench import Bench, Tried
@@ -18,16 +19,23 @@ from torchsleuth.judge.guarded import Guarded
 from torchsleuth.judge.launch import Launch, Limits
 from torchsleuth.judge.limits import default_memory_limit
 from torchsleuth.judge.outcome import Verdict
+from torchsleuth.locate import divergence
 from torchsleuth.reduce.chance import ALWAYS, Chance, repeatedly
 from torchsleuth.reduce.facts import Facts, from_graph
+from torchsleuth.reduce.flatten import flattened
+from torchsleuth.reduce.inline import inlined
 from torchsleuth.reduce.oracle import Oracle
-from torchsleuth.reduce.reducer import Reducer, counted
+from torchsleuth.reduce.reducer import Hints, Reducer, counted
+from torchsleuth.reduce.units import has_levels
+from torchsleuth.referee import told
 from torchsleuth.write.progress import duration, status_of
 
 Say = Callable[[str], None]
 _PROBE_SECONDS = 120.0
 _LOOK_EVERY = 0.2
 _SHORT = 8000  # characters of a script that may be the neighbour of a reduced one
+_FEW = 3  # operators: no other way to say it is tried where there are not more than these
+_FEW_OF_LEVELS = 10  # the same, for the ATen graph of a program whose own graph holds functorch levels
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,8 @@ class Means:
     stopped: Callable[[], bool]
     say: Say
     chance: Callable[[], Chance] = lambda: ALWAYS  # of failing, as far as it is known by now
-    better: Callable[[Case], None] = lambda case: None  # told of each Case that is smaller or simpler and fails
+    better: Callable[[Case, Form, bool], None] = lambda case, form, data: None  # smaller, or simpler
+    facts: Facts | None = None  # None: found out by a probe
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,8 @@ class Reduced:
     case: Case
     judged: int
     judged_to_smallest: int
+    form: Form
+    with_data: bool
     complete: bool = True  # it ended because nothing was left to try
     passing: tuple[str, ...] = ()  # scripts that passed, short ones
 
@@ -64,52 +75,124 @@ def same_failure(tried: Tried, failure: Failure) -> bool:
     if failure.kind in (Kind.CRASH, Kind.HANG):
         known = failure.fingerprint.error not in ("crash", "hang")
         return outcome.failure.kind is failure.kind and (not known or outcome.fails_like(failure.fingerprint))
+    if failure.kind is Kind.ACCURACY:
+        # The referee tells a nan from another value, which the assertion of the finished script does not.
+        return outcome.failure.kind is failure.kind and outcome.failure.fingerprint == failure.fingerprint
     if failure.kind is Kind.OUT_OF_MEMORY:
         return outcome.failure.kind is Kind.OUT_OF_MEMORY
     return outcome.fails_like(failure.fingerprint)
 
 
 def reduce_case(
-    case: Case,
-    failure: Failure,
-    form: Form,
-    data: bool,
-    named: str | None,
-    means: Means,
-    facts: Facts | None = None,  # None: found out by a probe
+    case: Case, failure: Failure, form: Form, data: bool, hints: Hints, means: Means, inner: Case | None = None
 ) -> Reduced:
-    state = _State(means)
-    passing: list[str] = []
+    """The smallest of what the Case and, where that promises more, its ATen graph can be reduced to."""
+    run = _Run(failure, means, means.bench.judged)
+    flat = flattened(inner) if inner is not None and form is not Form.INNER else None
+    if flat is not None and has_levels(case.graph):
+        found = run.flat(flat)
+        if found is not None and operators(found.case.graph) <= _FEW_OF_LEVELS:
+            return found
+        other = run.reduce(case, form, data, hints, means.home)
+        return _smaller(other, found)
+    found = run.reduce(case, form, data, hints, means.home)
+    if flat is None or operators(found.case.graph) <= _FEW:
+        return found
+    return _smaller(found, run.flat(flat))
 
-    def judge(cases: Sequence[Case]) -> list[bool]:
-        return repeatedly(cases, means.chance().repeats, judge_once)
 
-    def judge_once(cases: Sequence[Case], attempt: int) -> list[bool]:
-        if means.stopped():
-            return [False] * len(cases)
-        state.show(oracle)
-        tried = means.bench.try_cases(cases, means.home, form, data=data, attempt=attempt)
-        for one in tried:
-            if one.outcome.verdict is Verdict.PASSED and one.rendering and len(one.rendering.source) < _SHORT:
-                passing.append(one.rendering.source)
-        return [same_failure(one, failure) for one in tried]
+def _smaller(first: Reduced, second: Reduced | None) -> Reduced:
+    if second is None or operators(second.case.graph) >= operators(first.case.graph):
+        return replace(first, judged=max(first.judged, second.judged if second else 0))
+    return second
 
-    def key(candidate: Case) -> str | None:
-        try:
-            return render(candidate, form, data=data).source
-        except CannotRender:
+
+@dataclass(frozen=True)
+class _Run:
+    failure: Failure
+    means: Means
+    before: int  # judgements that were made already
+
+    def reduce(self, case: Case, form: Form, data: bool, hints: Hints, home: Path) -> Reduced:
+        means = self.means
+        if form is Form.BACKEND:  # a body that Dynamo cannot compile again may be what stands in the way
+            flat = next((c for c in inlined(case) if self._fails(c, Form.COMPILE, home, data=data)), None)
+            case, form = (case, form) if flat is None else (flat, Form.COMPILE)
+
+        state = _State(means)
+        passing: list[str] = []
+
+        def judge(cases: Sequence[Case]) -> list[bool]:
+            return repeatedly(cases, means.chance().repeats, judge_once)
+
+        def judge_once(cases: Sequence[Case], attempt: int) -> list[bool]:
+            if means.stopped():
+                return [False] * len(cases)
+            state.show(oracle)
+            tried = means.bench.try_cases(cases, home, form, data=data, attempt=attempt)
+            for one in tried:
+                if one.outcome.verdict is Verdict.PASSED and one.rendering and len(one.rendering.source) < _SHORT:
+                    passing.append(one.rendering.source)
+            return [same_failure(one, self.failure) for one in tried]
+
+        def key(candidate: Case) -> str | None:
+            try:
+                return render(candidate, form, data=data).source
+            except CannotRender:
+                return None
+
+        def smaller(candidate: Case, judged: int) -> None:
+            means.say(f"down to {counted(candidate)} after {judged} judgement{'s' * (judged != 1)}")
+
+        oracle = Oracle(
+            judge, key, case, means.until, means.stopped, smaller,
+            on_better=lambda candidate: means.better(candidate, form, data),
+            ran=lambda: means.bench.judged - self.before,
+        )  # fmt: skip
+        hints = replace(hints, suspects=self._suspects(case, form, data, home))
+        facts = means.facts or probe(case, means, home)
+        best = Reducer(oracle, facts, hints=hints, width=means.jobs, say=state.say).reduce()
+        complete = not means.stopped() and time.monotonic() < means.until
+        # What is left may no longer need the values, or the form, that the whole needed.
+        if data and self._fails(best, form, home, data=False):
+            data = False
+        if form is Form.BACKEND and self._fails(best, Form.COMPILE, home, data=data):
+            form = Form.COMPILE
+        counts = oracle.counted, oracle.judged_to_smallest
+        if best.check is not None:
+            best = with_tolerance(best, means.bench.try_case(best, home, form, data=data))
+        return Reduced(best, *counts, form, data, complete, tuple(passing))
+
+    def _suspects(self, case: Case, form: Form, data: bool, home: Path) -> tuple[str, ...]:
+        """Of wrong numbers in a forward: the operator at which they begin."""
+        if case.check is None or case.phase.backward or form is not Form.COMPILE:
+            return ()
+
+        def judge(opened: Case) -> Failure | None:
+            return self.means.bench.try_case(opened, home, form, data=data).outcome.failure
+
+        self.means.say("looking for the first operator whose result is wrong")
+        found = divergence.find(case, judge)
+        if found is None or found.culprit is None:
+            return ()
+        self.means.say(f"{found.culprit.name} is the first of {len(found.wrong)} results that are wrong")
+        return (found.culprit.name,)
+
+    def _fails(self, case: Case, form: Form, home: Path, *, data: bool) -> bool:
+        if self.means.stopped():
+            return False
+        return same_failure(self.means.bench.try_cases([case], home, form, data=data)[0], self.failure)
+
+    def flat(self, case: Case) -> Reduced | None:
+        """From the ATen graph, where that fails alike under torch.compile."""
+        if time.monotonic() > self.means.until or self.means.stopped():
             return None
-
-    def smaller(candidate: Case, judged: int) -> None:
-        means.say(f"down to {counted(candidate)} after {judged} judgement{'s' * (judged != 1)}")
-
-    before = means.bench.judged
-    oracle = Oracle(
-        judge, key, case, means.until, means.stopped, smaller, means.better, lambda: means.bench.judged - before
-    )
-    best = Reducer(oracle, facts or probe(case, means), named=named, width=means.jobs, say=state.say).reduce()
-    complete = not means.stopped() and time.monotonic() < means.until
-    return Reduced(best, oracle.counted, oracle.judged_to_smallest, complete, tuple(passing))
+        self.means.say(f"trying its {counted(case)} after AOTAutograd as a program")
+        home = self.means.home / "inner"
+        tried = self.means.bench.try_cases([case], home, Form.COMPILE)[0]
+        if not same_failure(tried, self.failure):
+            return None
+        return self.reduce(case, Form.COMPILE, False, Hints(None, tried.outcome.noted), home)
 
 
 class _State:
@@ -130,10 +213,18 @@ class _State:
         self._show(f"{self._trying}: {counted(oracle.best)} left, {oracle.counted} judged{budget}")
 
 
-def probe(case: Case, means: Means) -> Facts:
+def with_tolerance(case: Case, tried: Tried) -> Case:
+    """What the script allows lies between the noise that was measured and the error."""
+    if case.check is None or tried.outcome.failure is None:
+        return case
+    limits = told.tolerance(told.read(tried.outcome.failure.text))
+    return case if limits is None else replace(case, check=replace(case.check, rtol=limits[0], atol=limits[1]))
+
+
+def probe(case: Case, means: Means, home: Path) -> Facts:
     """Facts of every value: from the graph, and from one eager run where that succeeds."""
     known = from_graph(case)
-    seen = _run_probe(means)
+    seen = _run_probe(means, home)
     tensors, numbers = dict(known.tensors), dict(known.numbers)
     inputs = {n.name for n in case.graph.placeholders}
     for name, row in seen.items():
@@ -157,14 +248,15 @@ def _tensor(row: Mapping[str, object], known: Tensor | None) -> Tensor:
         low=row["low"],  # type: ignore[arg-type]
         high=row["high"],  # type: ignore[arg-type]
         requires_grad=bool(row["requires_grad"]),
+        literal=tuple(row["literal"]),  # type: ignore[arg-type]
     )
 
 
-def _run_probe(means: Means) -> dict[str, dict[str, object]]:
+def _run_probe(means: Means, home: Path) -> dict[str, dict[str, object]]:
     """Under guard, as all that runs the user's graph: it has limits, and goes when this process does."""
     environment = {**with_torchsleuth(means.environment, means.path), "TORCH_COMPILE_DISABLE": "1"}
     with tempfile.TemporaryDirectory(prefix="torchsleuth-probe-") as place:
-        command = (means.python, "-m", "torchsleuth.reduce.probe", str(means.home.resolve()))
+        command = (means.python, "-m", "torchsleuth.reduce.probe", str(home.resolve()))
         output = Path(place) / "said.txt"
         limits = Limits(_PROBE_SECONDS, default_memory_limit())
         process = Guarded(Launch(command, environment, place, str(output), limits, str(Path(place) / "ending.json")))

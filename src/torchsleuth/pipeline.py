@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from torchsleuth import __version__
+from torchsleuth import __version__, wrong_numbers
 from torchsleuth.case import files
 from torchsleuth.case.failure import Kind
 from torchsleuth.errors import CommandNotFound, OutputUnwritable
@@ -45,6 +45,7 @@ class Settings:
     rerun: bool = True
     hang_after: float = 60.0
     capture: str = "auto"  # "1": only keep what fails; "2": as auto; "3": keep every graph before it runs
+    numbers: bool = False  # compare every graph with eager at once
     journal: Path | None = None  # of the Case that was named, to go on from
 
 
@@ -54,7 +55,9 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
     session = out / "logs" / "watch"
     session.mkdir(parents=True)
     dump_first = settings.capture == "3"
-    options = Options(keep_going=settings.keep_going, hang_after=settings.hang_after, dump_first=dump_first)
+    options = Options(keep_going=settings.keep_going, hang_after=settings.hang_after, dump_first=dump_first,
+        numbers="backward" if settings.numbers else "",
+    )  # fmt: skip
     hang_judge = _HangJudge(out, settings.jobs)
     hangs = HangWatch(session, settings.hang_after, hang_judge.confirm)
     with Interruption() as interruption:
@@ -69,8 +72,19 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
         if ended.interrupted and not summary.found:
             summary = replace(summary, found=hangs.interrupted())
         again = Again(words, out / "logs", ended.seconds) if settings.rerun else None
+        notes: tuple[str, ...] = ()
+        if again is not None and _unexplained(summary, ended, settings):
+            interruption.ends(again.end)
+            looked = wrong_numbers.look(summary, again, say)
+            summary, notes = looked.summary, looked.notes
         known = hang_judge.known
-        return finish(summary, ended, tuple(command), out, settings, say, again, interruption, known), out
+        return finish(summary, ended, tuple(command), out, settings, say, again, interruption, notes, known), out
+
+
+def _unexplained(summary: Summary, ended: Ended, settings: Settings) -> bool:
+    """The program says that it failed, and nothing that was seen says why."""
+    failed = ended.exit_code > 0 and not (ended.interrupted or ended.stopped)
+    return failed and not summary.found and summary.graphs > 0 and not settings.numbers
 
 
 def finish(
@@ -82,11 +96,12 @@ def finish(
     say: Say,
     again: Again | None,
     interruption: Interruption,
+    seen: tuple[str, ...] = (),
     known: Journal | None = None,
 ) -> Result:
     """From what was seen to what is said: investigated, judged, written."""
     session = out / "logs" / "watch"
-    notes: list[str] = list(_notes(ended, summary, settings))
+    notes: list[str] = [*_notes(ended, summary, settings), *seen]
     findings: tuple[Finding, ...] = ()
     if summary.found:
         findings = _investigate(summary, ended, out, settings, say, notes, again, interruption, known)
@@ -94,7 +109,7 @@ def finish(
     notes += _verdict_notes(verdict, summary, ended, findings)
     result = Result(
         __version__, _torch_version(findings, session), command, ended.exit_code, verdict,
-        summary.processes, summary.graphs, 0, tuple(notes), findings,
+        summary.processes, summary.graphs, summary.checked, tuple(notes), findings,
     )  # fmt: skip
     files.write_json(out / "result.json", to_json(result, out))
     if findings:
@@ -166,7 +181,9 @@ def _investigate(
             interruption.ends(again.end)
         chosen = summary.found[:_MOST_FAILURES]
         for number, found in enumerate(chosen, start=1):
-            say(f"{found.failure.kind.value}: {found.failure.fingerprint.line}")
+            failure = found.failure
+            what = failure.summary if failure.kind is Kind.ACCURACY else failure.fingerprint.line
+            say(f"{failure.kind.value}: {what}")
             others = len(chosen) - number
             finding = investigation.look_into(found, f"f{number}", first=number == 1, others=others)
             if not (finding.reproduced or again is None or stopped.is_set() or plan.keep_only):
@@ -288,6 +305,8 @@ def _verdict_notes(verdict: RunVerdict, summary: Summary, ended: Ended, findings
     if verdict is RunVerdict.NOT_WATCHED:
         return [_why_not_watched(summary)]
     if verdict is RunVerdict.OK:
+        if summary.checked:
+            return [f"no failure was seen; the numbers of {summary.checked} graphs were checked against eager"]
         return ["no failure was seen; the numbers were not checked against eager"]
     if verdict is RunVerdict.PROGRAM_ERROR:
         if findings:

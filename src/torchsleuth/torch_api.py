@@ -6,14 +6,42 @@ file costs nothing and a name that moved breaks one function here and nothing el
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import functools
 import importlib
+import logging
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
+
+# --- operators seen one by one --------------------------------------------------------------------------------------
+
+
+def dispatch_mode() -> Any:
+    """The class of modes that see every operator below autograd."""
+    return importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
+
+
+def written_arguments(operator: Any) -> tuple[int, ...]:
+    """Places of the arguments that an operator writes, by its schema."""
+    arguments = operator._schema.arguments
+    return tuple(i for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write)
+
+
+def modes_off() -> Any:
+    """A context in which operators reach no mode."""
+    return importlib.import_module("torch.utils._python_dispatch")._disable_current_modes()
+
+
+def reads_bits(operator: Any) -> bool:
+    """Whether it takes the bits of a float for something else."""
+    return operator is torch.ops.aten.view.dtype
+
 
 # --- names of functions -------------------------------------------------------------------------------------------
 
@@ -394,6 +422,21 @@ def aot_eager_with(
     return compiled
 
 
+def copy_of_graph(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The graph as it is now, to run in eager later: backends change the one they are given."""
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(module.graph, {}))
+    return torch.fx.GraphModule(module, graph)
+
+
+def compile_with_inductor(
+    gm: torch.fx.GraphModule, inputs: Sequence[Any], options: dict[str, Any]
+) -> Callable[..., Any]:
+    compile_fx = importlib.import_module("torch._inductor.compile_fx").compile_fx
+    compiled: Callable[..., Any] = compile_fx(gm, inputs, config_patches=options or None)
+    return compiled
+
+
 def inductor_with(
     gm: torch.fx.GraphModule, inputs: Sequence[Any], forward: Compiler, backward: Compiler
 ) -> Callable[..., Any]:
@@ -451,6 +494,17 @@ def use_caches(folder: str) -> None:
         precompiled.path_prefix = os.path.join(folder, "inductor", "dynamo")
 
 
+def draw_like_eager() -> None:
+    """Compiled code draws the random numbers that eager draws."""
+    vars(importlib.import_module("torch._inductor"))["config"].fallback_random = True
+
+
+@contextlib.contextmanager
+def drawing_like_eager() -> Iterator[None]:
+    with importlib.import_module("torch._inductor.config").patch(fallback_random=True):
+        yield
+
+
 def switch_compilation(on: bool) -> None:
     """The variable, which a script may look at; the config, which was read from it when torch was imported; and the
     stance, because with the config alone fullgraph=True complains that nothing was compiled.
@@ -469,6 +523,111 @@ def forget_compilation() -> None:
     import torch._dynamo
 
     torch._dynamo.reset()
+
+
+# --- what explaining needs ----------------------------------------------------------------------------------------
+
+
+def on_trace(handler: logging.Handler) -> None:
+    """`handler` gets every record of torch's structured trace: `record.metadata`, `record.payload`.
+
+    To be said again now and then: torch._logging.set_logs takes all handlers off.
+    """
+    importlib.import_module("torch._logging._internal").trace_log.addHandler(handler)
+
+
+def no_more_trace(handler: logging.Handler) -> None:
+    importlib.import_module("torch._logging._internal").trace_log.removeHandler(handler)
+
+
+def trace_formatter() -> logging.Formatter:
+    """Makes the lines that a file below TORCH_TRACE holds."""
+    made: logging.Formatter = importlib.import_module("torch._logging._internal").TorchLogsFormatter(trace=True)
+    return made
+
+
+def backend_named(backend: Any) -> Callable[..., Any]:
+    """The function behind a registered name; what is a function already stays."""
+    found: Callable[..., Any] = importlib.import_module("torch._dynamo").lookup_backend(backend)
+    return found
+
+
+def interned_trace_strings() -> dict[str, int]:
+    """Strings that the trace names by number, because it wrote them out before."""
+    return dict(importlib.import_module("torch._logging.structured").INTERN_TABLE)
+
+
+def on_bytecode(hook: Callable[[CodeType, CodeType], CodeType | None]) -> Callable[[], None]:
+    """`hook(code, generated)` may give other bytecode for what Dynamo generated from `code`; gives what ends that."""
+    handle = importlib.import_module("torch._dynamo.convert_frame").register_bytecode_hook(hook)
+    return handle.remove  # type: ignore[no-any-return]
+
+
+def bytecode_is_kept() -> bool:
+    """Whether what Dynamo generates is written to disk, to be used by other processes: then it must stay as it is."""
+    config = importlib.import_module("torch._dynamo.config")
+    return any(getattr(config, name, False) for name in ("caching_precompile", "strict_precompile"))
+
+
+def counting(code: CodeType, cells: Any, slot: int, line: int | None = None) -> CodeType:
+    """`code` that also does `cells[slot] += 1`: once when it is entered, or each time that it comes to `line`.
+
+    The addition is made of plain instructions: a call would be one more frame for Dynamo to look at.
+    """
+    tools = importlib.import_module("torch._dynamo.bytecode_transformation")
+
+    def added() -> list[Any]:
+        make = tools.create_instruction
+        where = [(make("LOAD_CONST", argval=cells), make("LOAD_CONST", argval=slot)) for _ in range(2)]
+        one = make("LOAD_CONST", argval=1)
+        return [*where[0], tools.create_binary_subscr(), one, _addition(make), *where[1], make("STORE_SUBSCR")]
+
+    def change(instructions: list[Any], options: dict[str, Any]) -> None:
+        places = _entries(instructions) if line is None else _starts_of(instructions, line)
+        for place in reversed(places):
+            old = instructions[place]
+            new = added()
+            kept = copy.copy(old)
+            for extra in new:
+                extra.starts_line = old.starts_line
+            instructions[place : place + 1] = tools.overwrite_instruction(old, [*new, kept])
+
+    changed: CodeType = tools.transform_code_object(code, change)[0]
+    return changed
+
+
+def _addition(make: Callable[..., Any]) -> Any:
+    return make("BINARY_OP", arg=0) if sys.version_info >= (3, 11) else make("BINARY_ADD")
+
+
+def _entries(instructions: list[Any]) -> list[int]:
+    """Where the body begins: after what sets up cells and the frame."""
+    begin = [i for i, each in enumerate(instructions) if each.opname == "RESUME"]
+    return [begin[0] + 1 if begin else 0]
+
+
+_ENTERS = {"BEFORE_WITH", "BEFORE_ASYNC_WITH", "SETUP_WITH", "SETUP_ASYNC_WITH", "LOAD_SPECIAL"}
+
+
+def _starts_of(instructions: list[Any], line: int) -> list[int]:
+    """Where control comes to `line`: a `while` has its condition twice; leaving a `with` belongs to its line too."""
+    runs: list[list[int]] = []
+    before = None
+    for i in range(_entries(instructions)[0], len(instructions)):
+        each = instructions[i]
+        here = getattr(each.positions, "lineno", None) if each.positions is not None else each.starts_line or before
+        if here == line:
+            runs.append([i]) if before != line else runs[-1].append(i)
+        before = here
+    entering = [run for run in runs if any(instructions[i].opname in _ENTERS for i in run)]
+    return [run[0] for run in entering or runs]
+
+
+def run_instead(code: CodeType, compile_id: Any) -> Any:
+    """What Dynamo's frame callback returns so that `code` runs in place of the frame's own, without guards."""
+    types = importlib.import_module("torch._dynamo.types")
+    guards = importlib.import_module("torch._dynamo.guards")
+    return types.wrap_guarded_code(types.GuardedCode(code, guards.GuardManagerWrapper(), compile_id))
 
 
 # --- scripts that torch's own tools wrote -----------------------------------------------------------------------------

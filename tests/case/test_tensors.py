@@ -198,13 +198,14 @@ def test_a_large_storage_is_small_when_its_view_is() -> None:
         (torch.tensor([3, -5, 7]), -5, 7),
         (torch.tensor([3, 200], dtype=torch.uint8), 3, 200),
         (torch.tensor([2**63, 2**64 - 1], dtype=torch.uint64), 2**63, 2**64 - 1),
-        (torch.tensor([1.5]), None, None),
+        (torch.tensor([1.5, -2.0]), -2.0, 1.5),
+        (torch.tensor([1.5, float("inf")]), None, None),
         (torch.tensor([True]), None, None),
         (torch.empty(0, dtype=torch.int64), None, None),
         (torch.tensor([1], device="meta"), None, None),
     ],
 )
-def test_ranges_of_integers_are_looked_at(tensor: torch.Tensor, low: int | None, high: int | None) -> None:
+def test_ranges_are_looked_at(tensor: torch.Tensor, low: int | None, high: int | None) -> None:
     [said] = tensors.describe([tensor], look=True).tensors
     assert (said.low, said.high) == (low, high)
     [unseen] = tensors.describe([tensor], look=False).tensors

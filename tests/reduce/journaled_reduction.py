@@ -26,6 +26,7 @@ from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial
 from torchsleuth.reduce.facts import from_graph
 from torchsleuth.reduce.journal import NAME, Journal
+from torchsleuth.reduce.reducer import Hints
 
 FAILURE = Failure(Kind.COMPILE_ERROR, Phase.COMPILE_FORWARD, Fingerprint("ValueError", "no"))
 CASE = chain(60, {11: "relu", 47: "tanh"})
@@ -70,9 +71,10 @@ def reduce(folder: Path, seconds: float) -> str:
         scratch, python=sys.executable, environment={}, deadline=30.0, memory=journal,
     )  # fmt: skip
     means = minimise.Means(
-        bench, folder, sys.executable, {}, (), 2, float("inf"), lambda: False, lambda _: None, journal.note_smaller
-    )
-    found = minimise.reduce_case(CASE, FAILURE, Form.COMPILE, False, None, means, from_graph(CASE))
+        bench, folder, sys.executable, {}, (), 2, float("inf"), lambda: False, lambda _: None,
+        better=journal.note_smaller, facts=from_graph(CASE),
+    )  # fmt: skip
+    found = minimise.reduce_case(CASE, FAILURE, Form.COMPILE, False, Hints(), means)
     return f"{graph_text.write(found.case.graph)}\n{found.judged} {found.judged_to_smallest}\n"
 
 

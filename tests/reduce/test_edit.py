@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from toys import SQUARE, case_of, chain, check_legal, parallel, targets
 
 from torchsleuth.case.ir import Node, Op, Ref
-from torchsleuth.reduce.edit import CannotDrop, keep_only, picks, units
+from torchsleuth.reduce.edit import CannotDrop, keep_only
 from torchsleuth.reduce.facts import Facts, from_graph, size_of
+from torchsleuth.reduce.units import picks, units
 
 
 @settings(max_examples=200, deadline=None)

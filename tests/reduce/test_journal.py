@@ -132,7 +132,7 @@ def test_the_smallest_case_is_there_again(tmp_path: Path) -> None:
     again = Journal(tmp_path / NAME)
     found = again.smallest(ours=False)
     assert found is not None
-    assert targets(found) == ["sin", "sin"]
+    assert targets(found.case) == ["sin", "sin"]
     size = (tmp_path / NAME).stat().st_size
     again.note_smaller(chain(2))
     assert (tmp_path / NAME).stat().st_size == size, "a replay writes nothing again"
@@ -166,4 +166,4 @@ def test_code_travels_in_the_journal_as_in_a_case(tmp_path: Path) -> None:
     Journal(tmp_path / NAME).note_smaller(replace(chain(1), surroundings=Surroundings(code=(code,))))
     found = Journal(tmp_path / NAME).smallest(ours=False)
     assert found is not None
-    assert found.surroundings.code == (code,), "so whoever uses it must compare with what was consented to"
+    assert found.case.surroundings.code == (code,), "so whoever uses it must compare with what was consented to"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from toys import chain, needs, needs_path, parallel, reduced, targets
 
@@ -55,6 +57,17 @@ def test_ten_thousand_operators():
     best, oracle = reduced(chain(10_000, {2_500: "relu", 7_500: "tanh"}), needs_path("relu", "tanh"))
     assert targets(best) == ["relu", "tanh"]
     assert oracle.judged <= 200
+
+
+def test_memory_grows_with_the_graph_and_not_faster():
+    peaks = {}
+    for length in (500, 2_000):
+        case = chain(length, {length // 4: "relu", length * 3 // 4: "tanh"})
+        tracemalloc.start()
+        reduced(case, needs_path("relu", "tanh"))
+        peaks[length] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peaks[2_000] < 6 * peaks[500]
 
 
 def test_the_operator_that_the_error_names_is_tried_first():

@@ -34,6 +34,24 @@ def test_few_questions_for_512(needed, most):
     assert len(asked) <= most
 
 
+def test_what_succeeds_at_the_same_time_is_merged():
+    """Four sets at once: fewer rounds than one at a time, because disjoint successes are taken together."""
+    rounds = {}
+    for width in (1, 4):
+        test, _ = counting({300})
+        times = []
+        assert set(minimise(range(512), lambda sets, t=test, n=times: n.append(1) or t(sets), width=width)) == {300}
+        rounds[width] = len(times)
+    assert rounds[4] < rounds[1]
+
+
+def test_a_merge_that_no_longer_fails_keeps_the_larger_success():
+    """Either of two halves may go, not both."""
+    left = minimise(range(8), lambda sets: [bool({0, 1} & s) and bool(s) for s in sets], width=2)
+    assert len(left) == 1
+    assert set(left) <= {0, 1}
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.integers(2, 40), st.data())
 def test_nothing_single_can_be_left_out_of_the_answer(count, data):

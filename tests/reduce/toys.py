@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from torchsleuth.case import graph_text
 from torchsleuth.case.ir import Graph, Node, Op, Ref, Value
 from torchsleuth.case.model import Case, Level, Storage, Tensor
+from torchsleuth.judge.generated import Noted
 from torchsleuth.reduce.facts import from_graph
 from torchsleuth.reduce.oracle import Oracle
-from torchsleuth.reduce.reducer import Reducer
+from torchsleuth.reduce.reducer import Hints, Reducer
 
 SQUARE = Value("torch.float32", (4, 4), (4, 1))
 
@@ -67,7 +68,7 @@ def check_legal(case: Case) -> None:
 
 
 def reduced(
-    case: Case, fails: Callable[[Case], bool], *, width: int = 1, named: str | None = None
+    case: Case, fails: Callable[[Case], bool], *, width: int = 1, named: str | None = None, noted: Noted | None = None
 ) -> tuple[Case, Oracle]:
     """The reducer's answer with a toy judge, and the Oracle that counted."""
 
@@ -76,8 +77,8 @@ def reduced(
             check_legal(one)
         return [fails(one) for one in cases]
 
-    oracle = Oracle(judge, lambda c: graph_text.write(c.graph) + repr(c.inputs) + repr(c.surroundings), case)
-    Reducer(oracle, from_graph(case), named=named, width=width).reduce()
+    oracle = Oracle(judge, lambda c: graph_text.write(c.graph) + repr((c.inputs, c.surroundings, c.phase)), case)
+    Reducer(oracle, from_graph(case), hints=Hints(named, noted or Noted()), width=width).reduce()
     return oracle.best, oracle
 
 

@@ -21,7 +21,9 @@ def written(
     imports: tuple[str, ...] = ("torch",),
     notes: tuple[str, ...] = (),
 ) -> str:
-    return with_docstring(Rendering(SCRIPT, form, imports), a_case(), failure, component, RUNGS, notes)
+    return with_docstring(
+        Rendering(SCRIPT, form, imports), replace(a_case(), phase=failure.phase), failure, component, RUNGS, notes
+    )
 
 
 def docstring(text: str) -> str:
@@ -57,6 +59,14 @@ def test_an_unknown_component_is_not_named() -> None:
 )
 def test_every_phase_has_its_words(phase: Phase, words: str) -> None:
     assert words in written(replace(FAILURE, phase=phase))
+
+
+def test_the_phase_is_the_scripts_own() -> None:
+    """The graph of a backward may have become a program by itself."""
+    backward = replace(FAILURE, phase=Phase.COMPILE_BACKWARD)
+    rendering = Rendering(SCRIPT, Form.COMPILE, ("torch",))
+    text = with_docstring(rendering, a_case(), backward, Component.INDUCTOR, RUNGS)
+    assert "while compiling the forward graph" in text
 
 
 @pytest.mark.parametrize(("form", "words"), [(Form.BACKEND, "handed to the backend"), (Form.INNER, "to Inductor")])

@@ -41,6 +41,14 @@ class Phase(str, Enum):
         return self in (Phase.COMPILE_FORWARD, Phase.COMPILE_BACKWARD)
 
 
+ACCURACY = "accuracy"  # in the place of an exception: nobody raised anything
+
+
+def _coarse(how: str) -> str:
+    """As much as a plain assertion tells: it speaks of a nan as of any other value."""
+    return "values" if how == "nan" else how
+
+
 @dataclass(frozen=True)
 class Fingerprint:
     """Exception type (or signal, or "hang"), message with what varies taken out, innermost torch frames."""
@@ -58,6 +66,8 @@ class Fingerprint:
         """Type and message decide; the place decides only where the message says nothing."""
         if self.error != other.error:
             return False
+        if self.error == ACCURACY:
+            return _coarse(self.message) == _coarse(other.message)
         if self.message or other.message:
             return self.message == other.message
         return self.frames[-1:] == other.frames[-1:]
@@ -122,6 +132,29 @@ def _trace_text(error: BaseException) -> str:
             now.stack = traceback.StackSummary.from_list([f for f in now.stack if not _OURS.search(f.filename)])
             todo += [now.__cause__, now.__context__]
     return "".join(shown.format())
+
+
+def of_assertion(error: AssertionError, phase: Phase) -> Failure:
+    """The assertion with which a repro of wrong numbers ends."""
+    text = str(error)
+    named = re.search(r"attribute '(dtype|shape|stride|layout|device)", text)
+    how = named.group(1) if named else "type" if "Expected type" in text or "No comparison" in text else "values"
+    return wrong_numbers(how, phase, _trace_text(error)[-20_000:], _summary(error))
+
+
+def wrong_numbers(how: str, phase: Phase, text: str, summary: str) -> Failure:
+    """`how` compiled differs from eager: values, nan, dtype, shape, type."""
+    return Failure(Kind.ACCURACY, phase, Fingerprint(ACCURACY, how), text, summary[:300])
+
+
+def is_comparison(error: BaseException) -> bool:
+    """An assertion that a script made itself, not one that failed inside the compiler."""
+    frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    rooms = [f"torch{sep}{room}{sep}" for room in _COMPILER_ROOMS for sep in "/\\"]
+    return isinstance(error, AssertionError) and not any(room in name for name in frames for room in rooms)
+
+
+_COMPILER_ROOMS = ("_dynamo", "_inductor", "_functorch")
 
 
 def of_signal(number: int, phase: Phase) -> Failure:

@@ -46,6 +46,8 @@ class Tensor:
     high: int | float | None = None
     source: str = ""  # how the frame reached it
     dynamic: tuple[int, ...] = ()  # dimensions that were symbolic
+    fill: str = ""  # what it is made of where its bytes are not used: "", ones, zeros, arange, literal
+    literal: tuple[int | float | bool, ...] = ()  # its elements, where `fill` says so
     unknown: str = ""  # not a plain strided tensor: what it was
 
 
@@ -125,6 +127,16 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
+class Check:
+    """Of a failure that nobody raises: what is compared with eager after the call, and how."""
+
+    only: tuple[str, ...] = ()  # "out", "out[1]", "x", "x.grad"; nothing: all that a caller can see
+    tangents: str = "varied"  # what the backward starts from: "ones", or "varied" from element to element
+    rtol: float | None = None  # None: what torch.testing takes for the dtype
+    atol: float | None = None
+
+
+@dataclass(frozen=True)
 class Case:
     level: Level
     graph: Graph
@@ -137,6 +149,7 @@ class Case:
     versions: Mapping[str, str] = field(default_factory=dict)
     compile_id: str = ""
     context: Mapping[str, Any] = field(default_factory=dict)  # ATEN: kwargs of the inner compile, symbols, strides
+    check: Check | None = None  # None: it fails by itself
 
     @property
     def devices(self) -> frozenset[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,8 @@ from torchsleuth.errors import DamagedCase
 WHOLE_UP_TO = 64 * 2**20  # a storage up to this size is kept whole: as_strided in a graph may reach all of it
 _WIDEST = 16  # bytes of the widest element
 _INTEGERS = {f"torch.{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_REALS = {"torch.float64", "torch.float32", "torch.float16", "torch.bfloat16"}
+LITERAL_UP_TO = 64  # elements
 LOOK_UP_TO = 2**22  # elements; ranges of larger tensors are not looked at while the program runs
 
 
@@ -108,6 +111,7 @@ def _plain_tensor(tensor: torch.Tensor, number: int, look: bool) -> Tensor:
     return Tensor(
         str(tensor.dtype), tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset()),
         str(tensor.device), number, tensor.requires_grad, tensor.is_leaf, role_of(tensor), tuple(flags), low, high,
+        literal=_elements(tensor) if look else (),
     )  # fmt: skip
 
 
@@ -115,9 +119,18 @@ def role_of(tensor: torch.Tensor) -> Role:
     return Role.PARAMETER if isinstance(tensor, torch.nn.Parameter) else Role.ARGUMENT
 
 
+def _elements(tensor: torch.Tensor) -> tuple[int | float | bool, ...]:
+    """The elements of a tensor that is small enough to stand in a script."""
+    if not 0 < tensor.numel() <= LITERAL_UP_TO or tensor.is_complex() or torch_api.is_zero_tensor(tensor):
+        return ()
+    if tensor.device.type == "meta" or tensor.is_quantized:
+        return ()
+    return tuple(tensor.detach().cpu().reshape(-1).tolist())
+
+
 def _range(tensor: torch.Tensor) -> tuple[float | None, float | None]:
-    """Smallest and largest value of an integer tensor: made inputs must stay valid indices."""
-    if str(tensor.dtype) not in _INTEGERS:
+    """Smallest and largest value: made inputs must stay valid indices, and roots and logarithms defined."""
+    if str(tensor.dtype) not in (*_INTEGERS, *_REALS):
         return None, None
     if (
         tensor.numel() == 0
@@ -129,6 +142,9 @@ def _range(tensor: torch.Tensor) -> tuple[float | None, float | None]:
     if tensor.dtype is torch.uint64:  # torch finds no extremes of it, and int64 would wrap: shift it there and back
         shifted = tensor.detach().cpu().view(torch.int64) ^ torch.iinfo(torch.int64).min
         return int(shifted.min()) + 2**63, int(shifted.max()) + 2**63
+    if tensor.is_floating_point():
+        ends = [float(end) for end in torch.aminmax(tensor.detach())]
+        return (ends[0], ends[1]) if all(map(math.isfinite, ends)) else (None, None)
     wide = tensor.detach().to("cpu", torch.int64)
     return int(wide.min()), int(wide.max())
 

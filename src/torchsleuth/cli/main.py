@@ -13,7 +13,9 @@ from torchsleuth.errors import SleuthError
 
 _COMMANDS = {
     "run": "watch a program; find, locate, reproduce, report",
+    "explain": "graph breaks, recompilations, guards, compile time",
     "minimize": "reduce a kept Case to the smallest program that fails in the same way",
+    "check": "does the compiled model agree with eager?",
     "show": "what a run found, again",
     "verify": "does a repro still fail, here and under other interpreters?",
     "pack": "one zip to attach to an issue: paths redacted, data listed",

@@ -49,6 +49,11 @@ import click
     show_default=True,
     help="1: only keep what fails; 2: keep and minimize; 3: keep every graph before it runs (for crashes).",
 )
+@click.option(
+    "--numerics",
+    is_flag=True,
+    help="Compare every compiled graph with eager while the program runs (else only once it has failed).",
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
     out: Path | None,
@@ -59,6 +64,7 @@ def command(
     no_rerun: bool,
     hang_after: float,
     capture: str,
+    numerics: bool,
     command: tuple[str, ...],
 ) -> int:
     """Watch a program; find what failed, where, and write a repro.py that needs only torch.
@@ -72,7 +78,9 @@ def command(
     from torchsleuth import pipeline
     from torchsleuth.write import terminal
 
-    settings = pipeline.Settings(out, budget, jobs, not no_minimize, keep_going, not no_rerun, hang_after, capture)
+    settings = pipeline.Settings(
+        out, budget, jobs, not no_minimize, keep_going, not no_rerun, hang_after, capture, numerics
+    )
     with terminal.progress() as say:
         result, folder = pipeline.run(command, settings, say)
     terminal.summary(result, folder)

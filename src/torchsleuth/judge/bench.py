@@ -90,7 +90,7 @@ class Bench:
         self, case: Case, home: Path, form: Form, backend: Backend | None, data: bool, attempt: int = 0
     ) -> _Prepared | Outcome:
         try:
-            rendering = render(case, form, backend=backend, data=data)
+            rendering = render(case, form, backend=backend, data=data, refereed=case.check is not None)
         except CannotRender as error:
             return Outcome(Verdict.HARNESS_ERROR, reason=f"this form cannot hold it: {error}")
         deadline = self._deadline(case) if callable(self._deadline) else self._deadline

@@ -13,18 +13,16 @@ import os
 import sys
 import time
 import traceback
-from dataclasses import replace
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any, NoReturn
 
 from torchsleuth import torch_api as compiler
-from torchsleuth.case.failure import Failure, Kind, Phase, of_exception
+from torchsleuth.case.failure import Failure, Phase, is_comparison, of_assertion, of_exception, wrong_numbers
 from torchsleuth.judge.order import Order, Stage
 from torchsleuth.judge.outcome import of_exit
 
 # Errors of Dynamo's own; these two only carry what a backend or an operator raised.
 _NOT_DYNAMOS = {"BackendCompilerFailed", "TorchRuntimeError"}
-_COMPILER = tuple(os.path.join("torch", room) + os.sep for room in ("_dynamo", "_inductor", "_functorch"))
 
 
 def serve(order: Order) -> NoReturn:
@@ -104,12 +102,11 @@ def _run(order: Order) -> Failure | None:
 
 def failure_of(error: BaseException, phase: Phase) -> Failure:
     dynamo = type(error).__module__ == "torch._dynamo.exc" and type(error).__name__ not in _NOT_DYNAMOS
-    failure = of_exception(error, phase, dynamo=dynamo)
-    if isinstance(error, AssertionError) and not _passed_through_compiler(error.__traceback__):
+    report = getattr(error, "report", None)
+    if type(error).__name__ == "Wrong" and report is not None:
+        first = report.wrong[0]
+        return wrong_numbers(report.how, phase, str(error), f"{first.path} is wrong: {first.text}")
+    if isinstance(error, AssertionError) and is_comparison(error):
         # The script's own comparison with eager: the one assertion that a repro makes.
-        return replace(failure, kind=Kind.ACCURACY)
-    return failure
-
-
-def _passed_through_compiler(trace: TracebackType | None) -> bool:
-    return any(room in frame.f_code.co_filename for frame, _ in traceback.walk_tb(trace) for room in _COMPILER)
+        return of_assertion(error, phase)
+    return of_exception(error, phase, dynamo=dynamo)

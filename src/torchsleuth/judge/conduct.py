@@ -13,10 +13,12 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
+from torchsleuth.judge.generated import noted_in
 from torchsleuth.judge.limits import default_memory_limit
 from torchsleuth.judge.order import Order, Stage
 from torchsleuth.judge.outcome import Outcome, Verdict
@@ -97,6 +99,8 @@ class Conductor(ABC):
         try:
             _write_whole(trial.script, trial.source)
             outcome = self._run_all(trial, folder, era)
+            if outcome.failure is not None and outcome.verdict is Verdict.FAILED:
+                outcome = replace(outcome, noted=noted_in(folder / "cache", outcome.failure.text + outcome.output))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         if ran_compiled(outcome):

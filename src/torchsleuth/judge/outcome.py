@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
+from torchsleuth.judge.generated import Noted
+
+_NOTHING = Noted()
 
 
 class Verdict(str, Enum):
@@ -28,6 +31,7 @@ class Outcome:
     seconds: float = 0.0  # of the run with compilation on
     eager_seconds: float = 0.0
     output: str = ""  # the end of what the script printed, standard error included
+    noted: Noted = _NOTHING  # what the generated code of the failing kernel names
 
     def fails_like(self, fingerprint: Fingerprint) -> bool:
         return (

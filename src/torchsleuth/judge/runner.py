@@ -56,7 +56,8 @@ def run(script: str, phase: str, failure: Any) -> dict[str, Any]:
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         return {"exit": status}
     except BaseException as error:
-        return {"failure": failure.of_exception(error, failure.Phase(phase)).to_json()}
+        of = failure.of_assertion if failure.is_comparison(error) else failure.of_exception
+        return {"failure": of(error, failure.Phase(phase)).to_json()}
     return {"exit": 0}
 
 

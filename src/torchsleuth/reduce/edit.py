@@ -6,48 +6,19 @@ looks the same (cut).  So every subset of the operators makes a legal graph: no 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of, leaves, map_args
 from torchsleuth.case.model import Case, Input, Level, Role, Storage, Tensor
 from torchsleuth.reduce.facts import Facts
+from torchsleuth.reduce.units import picks
 
+_IN_PLACE_OPERATORS = frozenset(
+    "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift setitem".split()
+)
 _FLOATING = ("torch.float", "torch.bfloat", "torch.complex")
-
-
-def units(graph: Graph) -> list[frozenset[str]]:
-    """Operators that may be kept or dropped, alone; what opens and closes a region goes together."""
-    openers = {n.name: n for n in graph.nodes if n.target.endswith("._enter_autocast")}
-    free = picks(graph)
-    found: list[frozenset[str]] = []
-    for node in graph.nodes:
-        if not node.is_call or node.name in free:
-            continue
-        if node.target.endswith("._exit_autocast") and isinstance(node.args[0], Ref) and node.args[0].name in openers:
-            continue
-        if node.name in openers:
-            closers = {
-                n.name for n in graph.nodes if n.target.endswith("._exit_autocast") and n.args == (Ref(node.name),)
-            }
-            found.append(frozenset({node.name, *closers}))
-        else:
-            found.append(frozenset({node.name}))
-    return found
-
-
-def picks(graph: Graph) -> frozenset[str]:
-    """Nodes that take an element of a tuple: free, and kept or dropped with the tuple."""
-    nodes = {n.name: n for n in graph.nodes}
-    return frozenset(n.name for n in graph.nodes if _is_pick(n, nodes))
-
-
-def _is_pick(node: Node, nodes: Mapping[str, Node]) -> bool:
-    if node.target not in ("operator.getitem", "_operator.getitem") or not isinstance(node.args[0], Ref):
-        return False
-    whole = nodes.get(node.args[0].name)
-    return whole is not None and whole.value is None and whole.op is not Op.PLACEHOLDER
 
 
 @dataclass
@@ -68,6 +39,8 @@ class _Builder:
         self.by_name: Mapping[str, Node] = {n.name: n for n in self.case.graph.nodes}
         pairs = zip(self.case.graph.placeholders, self.case.inputs, strict=True)
         self.given: Mapping[str, Input] = {n.name: value for n, value in pairs}
+        kept = (n for n in self.case.graph.nodes if n.name in self.keep)
+        self.changed_in_place = frozenset(name for node in kept for name in changed_by(node))
 
     def value(self, name: str) -> Arg:
         """What a reference to `name` becomes; made when it is first needed."""
@@ -96,7 +69,7 @@ class _Builder:
         if tensor is None:
             raise CannotDrop(name)
         cut = replace(node, op=Op.PLACEHOLDER, target=name, args=(), kwargs={}, tags={})
-        return self._placeholder(cut, self._fresh(tensor))
+        return self._placeholder(cut, self._fresh(tensor, changed=name in self.changed_in_place))
 
     def _same_looking_input(self, dropped: str) -> str | None:
         """An input of a dropped operator that can stand for its result."""
@@ -109,11 +82,14 @@ class _Builder:
                 return name
         return None
 
-    def _fresh(self, tensor: Tensor) -> Tensor:
-        """A new input: memory of its own, and a gradient where the graph had one."""
+    def _fresh(self, tensor: Tensor, *, changed: bool) -> Tensor:
+        """A new input: memory of its own, and a gradient where the graph had one.
+
+        Autograd lets nobody change a leaf in place: what a kept operator changes is the result of something.
+        """
         self.extra_storages.append(Storage(0))
         number = len(self.case.storages) + len(self.extra_storages) - 1
-        return replace(tensor, storage=number, offset=0, role=Role.ARGUMENT, leaf=True, flags=(), source="")
+        return replace(tensor, storage=number, offset=0, role=Role.ARGUMENT, leaf=not changed, flags=(), source="")
 
     def _placeholder(self, node: Node, value: Input) -> Arg:
         self.placeholders.append(node)
@@ -144,6 +120,8 @@ def keep_only(case: Case, keep: Collection[str], facts: Facts, *, bypass: bool =
         if wanted or (node.name in free and _kept_whole(node, builder)):
             builder.emit(node)
     outputs = _outputs(graph, builder)
+    if not outputs:
+        raise CannotDrop("everything that gives a value")
     output = replace(graph.output, args=(tuple(outputs),))
     smaller = Graph(
         (*builder.placeholders, *builder.nodes, output), graph.bodies, graph.tensors, graph.modules, graph.unknown
@@ -196,6 +174,14 @@ def tidy(case: Case) -> Case:
 
 def _owner(path: str, attributes: Collection[str]) -> bool:
     return path in attributes or any(path.startswith(f"{a}.") for a in attributes)
+
+
+def changed_by(node: Node) -> Iterator[str]:
+    """The value that an operator changes in place: by convention its first argument, where its name says so."""
+    word = node.target.rpartition(".")[2]
+    in_place = (word.endswith("_") and not word.endswith("__")) or word in _IN_PLACE_OPERATORS
+    if in_place and node.args and isinstance(node.args[0], Ref):
+        yield node.args[0].name
 
 
 def is_floating(dtype: str) -> bool:

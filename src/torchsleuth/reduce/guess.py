@@ -1,27 +1,43 @@
-"""Guesses that most bugs end with: the operator that the error names, and a census of operator kinds."""
+"""Guesses that most bugs end with: what the error or the failing kernel names, and a census of operator kinds."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from torchsleuth.case.expressions import show
 from torchsleuth.case.ir import Graph, Node, Op, Ref, map_args
+from torchsleuth.judge.generated import Noted
 from torchsleuth.reduce.facts import Facts
+from torchsleuth.reduce.units import Unit
 
-Unit = frozenset[str]
+# Operators that only look at memory in another way, or ask for a size: they make no kernel, so they are rarely guilty.
+_NO_KERNEL = frozenset(
+    "view reshape transpose permute unsqueeze squeeze expand contiguous getitem getattr size dim numel detach clone t "
+    "flatten unflatten chunk split movedim swapaxes view_as expand_as item dropout alias stride narrow to".split()
+)
+_SELDOM = 0.1
 
 
 def named(graph: Graph, units: Sequence[Unit], operator: str | None) -> list[Unit]:
     """Units whose operator has the name that the error gives, first and last occurrence."""
     if not operator:
         return []
-    wanted = _bare(operator)
+    wanted = bare(operator)
     nodes = {n.name: n for n in graph.nodes}
-    found = [u for u in units if any(_bare(nodes[name].target) == wanted for name in u)]
+    found = [u for u in units if any(bare(nodes[name].target) == wanted for name in u)]
     return list(dict.fromkeys([*found[:1], *found[-1:]]))
 
 
-def _bare(target: str) -> str:
+def noted(graph: Graph, units: Sequence[Unit], names: Noted) -> list[Unit]:
+    """Units that the generated code of the failing kernel speaks of: by node where it does, else by operator."""
+    nodes = {n.name: n for n in graph.nodes}
+    exact = [u for u in units if not u.isdisjoint(names.nodes)]
+    if exact and len(exact) < len(units):
+        return exact
+    return [u for u in units if any(names.names(bare(nodes[name].target)) for name in u)]
+
+
+def bare(target: str) -> str:
     """ "cummin" for torch.cummin, aten.cummin.default, Tensor.cummin_ and operator.cummin."""
     words = target.replace("::", ".").split(".")
     if "ops" in words or words[0] == "aten":
@@ -49,3 +65,37 @@ def _kind(node: Node, facts: Facts) -> str:
 
     target = node.name if node.op is Op.CALL_MODULE else node.target
     return f"{target} {show(map_args((node.args, dict(node.kwargs)), look))}"
+
+
+def suspicion(graph: Graph, unit: Unit) -> float:
+    nodes = {n.name: n for n in graph.nodes if n.name in unit}
+    return _SELDOM if all(bare(n.target) in _NO_KERNEL for n in nodes.values()) else 1.0
+
+
+def halved(items: Sequence[Unit], weights: Sequence[float], fails: Callable[[Sequence[Unit]], bool]) -> list[Unit]:
+    """The one guilty item of a failing whole, if there is one: half of the suspicion is asked for each time.
+
+    Where a half passes, the other is believed guilty without asking; the end is asked for, and where it passes too
+    (two items are needed), the smallest set that was seen to fail is handed back.
+    """
+    order = sorted(range(len(items)), key=lambda i: -weights[i])
+    failing, believed = list(order), list(order)
+    while len(believed) > 1:
+        half = _heavier(believed, weights)
+        if fails([items[i] for i in sorted(half)]):
+            failing = believed = half
+        else:
+            believed = [i for i in believed if i not in half]
+    if believed != failing and fails([items[i] for i in believed]):
+        failing = believed
+    return [items[i] for i in sorted(failing)]
+
+
+def _heavier(order: Sequence[int], weights: Sequence[float]) -> list[int]:
+    """The front of `order` that holds about half of the weight; never all of it."""
+    total, sofar = sum(weights[i] for i in order), 0.0
+    for count, i in enumerate(order, start=1):
+        sofar += weights[i]
+        if sofar * 2 >= total:
+            return list(order[: min(count, len(order) - 1)])
+    return list(order[:-1])

@@ -12,20 +12,29 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torchsleuth.case import folder, graph_text
-from torchsleuth.case.failure import Failure
+from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case
+from torchsleuth.case.program import Form
 from torchsleuth.errors import DamagedCase
+from torchsleuth.judge.generated import Noted
 from torchsleuth.judge.memory import Question, holds, lasting
 from torchsleuth.judge.outcome import Outcome, Verdict
 
 NAME = "journal.jsonl"
 _MOST_TEXT = 2000
+
+
+@dataclass(frozen=True)
+class Smallest:
+    case: Case
+    form: Form
+    data: bool  # whether its script reads values
 
 
 class Journal:
@@ -64,33 +73,36 @@ class Journal:
                     self._known[key] = (outcome, given)
                     self._append(_row(key, outcome, given, self._setting))
 
-    def note_smaller(self, case: Case) -> None:
+    def note_smaller(self, case: Case, form: Form = Form.COMPILE, data: bool = False) -> None:
         known = replace(case, failure=None)  # whose text would be most of the file; whoever reads it has it
-        noted = {"graph": graph_text.write(case.graph), "case": folder.to_json(known)}
+        noted = {"graph": graph_text.write(case.graph), "case": folder.to_json(known), "form": form.value, "data": data}
         self._smallest = noted
         with self._lock:
             if _digest(noted) not in self._noted:
                 self._noted.add(_digest(noted))
                 self._append({"smaller": operators(case.graph), **noted})
 
-    def smallest(self, *, ours: bool) -> Case | None:
+    def smallest(self, *, ours: bool) -> Smallest | None:
         """The last Case that was noted, checked as any Case that somebody sent."""
         if self._smallest is None:
             return None
         try:
-            return folder.from_json(self._smallest["case"], str(self._smallest["graph"]), ours=ours)
-        except (DamagedCase, KeyError):
+            case = folder.from_json(self._smallest["case"], str(self._smallest["graph"]), ours=ours)
+            return Smallest(case, Form(self._smallest["form"]), self._smallest["data"] is True)
+        except (DamagedCase, KeyError, ValueError):
             return None
 
     def _read(self, row: Mapping[str, Any]) -> None:
         try:
             if "smaller" in row:
-                self._smallest = {"graph": row["graph"], "case": row["case"]}
+                self._smallest = {name: row[name] for name in ("graph", "case", "form", "data")}
                 self._noted.add(_digest(self._smallest))
             elif row["setting"] == self._setting:
                 failure = Failure.from_json(row["failure"]) if row["failure"] else None
                 seconds, eager = float(row["seconds"]), float(row["eager_seconds"])
-                outcome = Outcome(Verdict(row["verdict"]), failure, str(row["reason"]), seconds, eager)
+                noted = Noted(tuple(map(str, row["noted"]["nodes"])), str(row["noted"]["operators"]))
+                said = str(row["reason"])
+                outcome = Outcome(Verdict(row["verdict"]), failure, said, seconds, eager, noted=noted)
                 self._known[str(row["key"])] = (outcome, float(row["deadline"]))
         except (KeyError, TypeError, ValueError, AttributeError):
             return
@@ -115,12 +127,12 @@ def _judgement(question: Question, outcome: Outcome, setting: str) -> dict[str, 
 
 def _row(key: str, outcome: Outcome, deadline: float, setting: str) -> dict[str, Any]:
     failure = outcome.failure.to_json() if outcome.failure else None
-    if failure is not None:
-        failure["text"] = failure["text"][-_MOST_TEXT:]
+    if failure is not None and outcome.failure is not None and outcome.failure.kind is not Kind.ACCURACY:
+        failure["text"] = failure["text"][-_MOST_TEXT:]  # of wrong numbers it is the whole account, read again later
     return {
         "key": key, "setting": setting, "verdict": outcome.verdict.value, "failure": failure,
         "reason": outcome.reason[:_MOST_TEXT], "seconds": outcome.seconds, "eager_seconds": outcome.eager_seconds,
-        "deadline": deadline,
+        "deadline": deadline, "noted": {"nodes": outcome.noted.nodes, "operators": outcome.noted.operators},
     }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case
+from torchsleuth.reduce.lint import problems
 
 JudgeCases = Callable[[Sequence[Case]], Sequence[bool]]  # does each fail in the same way?
 KeyOf = Callable[[Case], str | None]  # the text that would be judged; None where there is none
@@ -69,7 +70,7 @@ class Oracle:
             self.on_better(case)
 
     def _key(self, case: Case) -> str | None:
-        text = self.key_of(case)
+        text = self.key_of(case) if next(problems(case), None) is None else None
         return None if text is None else hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def _check_budget(self) -> None:

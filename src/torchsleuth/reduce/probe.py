@@ -39,9 +39,12 @@ class _Recorder(torch.fx.Interpreter):
 
 def _describe(tensor: torch.Tensor) -> dict[str, Any]:
     found = tensors.describe([tensor.detach()], look=True).tensors[0]
+    low, high = found.low, found.high
+    if tensor.dtype is torch.bool and tensor.numel():  # a predicate that was true is true as an input
+        low, high = int(tensor.all()), int(tensor.any())
     return {
         "shape": list(found.shape), "stride": list(found.stride), "dtype": found.dtype, "device": found.device,
-        "low": found.low, "high": found.high, "requires_grad": tensor.requires_grad,
+        "low": low, "high": high, "literal": list(found.literal), "requires_grad": tensor.requires_grad,
     }  # fmt: skip
 
 

@@ -3,39 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case
-from torchsleuth.reduce import guess, search
-from torchsleuth.reduce.edit import CannotDrop, keep_only, units
-from torchsleuth.reduce.facts import Facts
+from torchsleuth.judge.generated import Noted
+from torchsleuth.reduce import bodies, guess, search
+from torchsleuth.reduce.edit import CannotDrop, keep_only
+from torchsleuth.reduce.facts import Facts, from_graph
 from torchsleuth.reduce.oracle import Oracle, OutOfBudget
-from torchsleuth.reduce.passes import PASSES, Pass
+from torchsleuth.reduce.passes import PASSES
+from torchsleuth.reduce.simplify import Simplifier
+from torchsleuth.reduce.units import Unit, units
 
-Unit = frozenset[str]
 Say = Callable[[str], None]
 _ROUNDS = 4  # of all passes; each round that changes something may make room for another
 
 
+@dataclass(frozen=True)
+class Hints:
+    """What is known of the culprit before anything is judged."""
+
+    named: str | None = None  # the operator that the error names
+    noted: Noted = field(default_factory=Noted)  # what the generated code of the failing kernel names
+    suspects: tuple[str, ...] = ()  # nodes at which it begins, by what was seen
+
+
 class Reducer:
     def __init__(
-        self, oracle: Oracle, facts: Facts, *, named: str | None = None, width: int = 1, say: Say = lambda _: None
+        self,
+        oracle: Oracle,
+        facts: Facts,
+        *,
+        hints: Hints | None = None,
+        width: int = 1,
+        say: Say = lambda _: None,
     ) -> None:
         self._oracle = oracle
         self._facts = facts
-        self._named = named
+        self._hints = hints or Hints()
         self._width = width
         self._say = say
         self._whole = oracle.best
+        self._simplifier = Simplifier(oracle, width, say)
 
     def reduce(self) -> Case:
         """The smallest Case found; on a spent budget, the smallest so far."""
         try:
+            self._without_bodies()
             self._fewer_operators()
-            self._simplify()
+            self._inside_bodies()
+            for _ in range(_ROUNDS):
+                if not self._simplifier.round(PASSES):
+                    break
         except OutOfBudget:
             self._say("the budget is spent: this is the smallest so far")
         return self._oracle.best
+
+    # --- bodies of higher-order operators -------------------------------------------------------------------------
+
+    def _without_bodies(self) -> None:
+        """Higher-order operators replaced by what is in their bodies, where that still fails."""
+        while True:
+            candidates = bodies.inlined(self._whole)
+            if not candidates:
+                return
+            self._say("trying the bodies of higher-order operators in their place")
+            chosen = next((c for c in candidates if self._oracle.fails(c)), None)
+            if chosen is None:
+                return
+            self._start_from(chosen)
+
+    def _start_from(self, case: Case) -> None:
+        found = from_graph(case)
+        self._facts = Facts({**found.tensors, **self._facts.tensors}, {**found.numbers, **self._facts.numbers})
+        self._whole = case
+        self._oracle.accept(case)
+
+    def _inside_bodies(self) -> None:
+        """Fewer operators within each body that is left."""
+        for path in bodies.paths(self._oracle.best.graph):
+            inside = bodies.units_in(self._oracle.best.graph, path)
+            if not inside:
+                continue
+            self._say(f"searching among {len(inside)} operators of {'.'.join(path)}")
+            whole = self._oracle.best
+
+            def test(sets: Sequence[Collection[Unit]], whole: Case = whole, path: bodies.Path = path) -> list[bool]:
+                return self._judged([bodies.keep_inside(whole, path, _names(chosen)) for chosen in sets])
+
+            search.minimise(inside, test, width=self._width)
 
     # --- operators ------------------------------------------------------------------------------------------------
 
@@ -43,52 +100,72 @@ class Reducer:
         everything = units(self._whole.graph)
         if len(everything) <= 1:
             return
-        chosen = self._guess(everything) or self._cut(everything)
-        for bypass in (True, False):
-            if len(chosen) > 1:
-                self._say(f"searching among {len(chosen)} operators")
-                chosen = search.minimise(chosen, lambda sets, b=bypass: self._test(sets, b), width=self._width)  # type: ignore[misc]
+        guessed = self._guess(everything)
+        if guessed:
+            self._search(guessed, bypass=False)
+        else:
+            self._search(self._cut(everything), bypass=True)
+
+    def _search(self, chosen: list[Unit], *, bypass: bool) -> None:
+        """`chosen` fails, with values bypassed or cut as said; the other way is tried where that fails too."""
+        for way in (bypass, not bypass):
+            if len(chosen) < 2 or (way is not bypass and not self._test([chosen], way)[0]):
+                return
+            self._say(f"searching among {len(chosen)} operators")
+            chosen = search.minimise(chosen, lambda sets, w=way: self._test(sets, w), width=self._width)  # type: ignore[misc]
 
     def _guess(self, everything: Sequence[Unit]) -> list[Unit]:
-        suspects = guess.named(self._whole.graph, everything, self._named)
-        for suspect in suspects:
-            self._say(f"trying {self._named} alone")
-            if self._test([frozenset({suspect})], False)[0]:
+        """A set of operators that fails and is small, or nothing."""
+        graph = self._whole.graph
+        for unit in everything:
+            if not unit.isdisjoint(self._hints.suspects):
+                self._say("trying the suspect alone")
+                if self._fails([unit]):
+                    return [unit]
+        for suspect in guess.named(graph, everything, self._hints.named):
+            self._say(f"trying {self._hints.named} alone")
+            if self._fails([suspect]):
                 return [suspect]
-        kinds = guess.kinds(self._whole.graph, everything, self._facts)
+        spoken = guess.noted(graph, everything, self._hints.noted)
+        if 0 < len(spoken) < len(everything):
+            kinds = guess.kinds(graph, spoken, self._facts)
+            self._say(f"trying {_operators(len(kinds))} that the failing kernel names")
+            if self._fails(kinds):
+                return self._halved(kinds)
+            if len(kinds) < len(spoken) and self._fails(spoken):
+                return spoken
+        kinds = guess.kinds(graph, everything, self._facts)
         if 1 < len(kinds) < len(everything):
             self._say(f"trying one operator of each of {len(kinds)} kinds")
-            if self._test([frozenset(kinds)], False)[0]:
-                return self._bisect_kinds(kinds)
+            if self._fails(kinds):
+                return self._halved(kinds)
         return []
 
-    def _bisect_kinds(self, kinds: list[Unit]) -> list[Unit]:
-        """Halves while a half fails: one guilty kind is the usual end."""
-        while len(kinds) > 1:
-            middle = len(kinds) // 2
-            halves = [kinds[:middle], kinds[middle:]]
-            results = self._test([frozenset(half) for half in halves], False)
-            failing = next((half for half, fails in zip(halves, results, strict=True) if fails), None)
-            if failing is None:
-                break
-            kinds = failing
-        return kinds
+    def _halved(self, suspects: Sequence[Unit]) -> list[Unit]:
+        weights = [guess.suspicion(self._whole.graph, unit) for unit in suspects]
+        return guess.halved(suspects, weights, self._fails)
+
+    def _fails(self, chosen: Sequence[Unit]) -> bool:
+        """With what the others gave as inputs: each operator as it was, alone."""
+        return self._test([chosen], False)[0]
 
     def _cut(self, everything: Sequence[Unit]) -> list[Unit]:
         """The shortest failing prefix, then its latest failing start."""
         self._say(f"cutting {len(everything)} operators from the end, then from the start")
-        end = search.shortest_prefix(len(everything), lambda n: self._test([frozenset(everything[:n])], True)[0])
+        end = search.shortest_prefix(len(everything), lambda n: self._test([everything[:n]], True)[0])
         chosen = list(everything[:end])
-        size = search.shortest_prefix(len(chosen), lambda n: self._test([frozenset(chosen[-n:])], True)[0])
+        size = search.shortest_prefix(len(chosen), lambda n: self._test([chosen[-n:]], True)[0])
         return chosen[-size:]
 
     def _test(self, sets: Sequence[Collection[Unit]], bypass: bool) -> list[bool]:
-        cases: list[Case | None] = [self._kept(chosen, bypass) for chosen in sets]
+        return self._judged([self._kept(chosen, bypass) for chosen in sets])
+
+    def _judged(self, cases: Sequence[Case | None]) -> list[bool]:
         results = iter(self._oracle.fail([case for case in cases if case is not None]))
         return [case is not None and next(results) for case in cases]
 
     def _kept(self, chosen: Collection[Unit], bypass: bool) -> Case | None:
-        names = frozenset().union(*chosen) if chosen else frozenset()
+        names = _names(chosen)
         if not names:
             return None
         try:
@@ -96,35 +173,14 @@ class Reducer:
         except CannotDrop:
             return None
 
-    # --- everything else ------------------------------------------------------------------------------------------
 
-    def _simplify(self) -> None:
-        for _ in range(_ROUNDS):
-            before = self._oracle.best
-            for step in PASSES:
-                self._run_pass(step)
-            if self._oracle.best == before:
-                return
-
-    def _run_pass(self, step: Pass) -> None:
-        if next(step.propose(self._oracle.best), None) is None:
-            return
-        self._say(f"simplifying {counted(self._oracle.best)}: {step.does}")
-        while self._improve(step):
-            pass
-
-    def _improve(self, step: Pass) -> bool:
-        """Tries the pass's proposals in order, some at once; True when one was kept."""
-        proposals = list(step.propose(self._oracle.best))
-        for start in range(0, len(proposals), self._width):
-            batch = proposals[start : start + self._width]
-            for case, fails in zip(batch, self._oracle.fail(batch), strict=True):
-                if fails:
-                    self._oracle.accept(case)
-                    return True
-        return False
+def _names(chosen: Collection[Unit]) -> frozenset[str]:
+    return frozenset().union(*chosen) if chosen else frozenset()
 
 
 def counted(case: Case) -> str:
-    count = operators(case.graph)
+    return _operators(operators(case.graph))
+
+
+def _operators(count: int) -> str:
     return f"{count} operator{'s' * (count != 1)}"

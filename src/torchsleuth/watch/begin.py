@@ -35,6 +35,11 @@ def watch_process(session: str) -> None:
 
 
 def _install(outbox: Outbox) -> None:
+    if outbox.options.explain:
+        from torchsleuth.watch import counting
+
+        counting.install(outbox)
+        return
     from torchsleuth.watch import hooks
 
     hooks.install(outbox)

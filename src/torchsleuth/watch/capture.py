@@ -29,7 +29,7 @@ class Record:
     number: int
     compile_id: str
     sketch: Case  # the Case without values
-    module: torch.fx.GraphModule | None  # for --keep-going
+    eager: torch.fx.GraphModule | None  # to run in its place, or to compare with
     constants: list[weakref.ref[torch.Tensor]]
     mutated: frozenset[int] = frozenset()
     calls: int = 0
@@ -67,17 +67,10 @@ def sketch(
         number,
         compile_id,
         case,
-        _copy(module) if keep_module else None,
+        torch_api.copy_of_graph(module) if keep_module else None,
         [weakref.ref(t) for t in attributes.kept],
         _mutated(module, graph),
     )
-
-
-def _copy(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The graph as it is now, to run in eager later: backends change the one they are given."""
-    graph = torch.fx.Graph()
-    graph.output(graph.graph_copy(module.graph, {}))
-    return torch.fx.GraphModule(module, graph)
 
 
 def _describe(
@@ -158,7 +151,7 @@ def note_aot_mutations(record: Record) -> None:
 
 def clone_mutated(record: Record, inputs: Sequence[Any]) -> dict[int, torch.Tensor]:
     """The inputs that the call is going to write, and those that share their memory, as they are now."""
-    if not record.mutated or (record.calls > _CLONED_CALLS and record.module is None):
+    if not record.mutated or (record.calls > _CLONED_CALLS and record.eager is None):
         return {}
     families = _families(inputs)
     chosen = [f for f in families if not record.mutated.isdisjoint(f)]

@@ -19,6 +19,7 @@ class Found:
     ended_program: bool = False
     suspect: bool = False  # a stage that lasted too long; nobody raised anything
     place: str = ""
+    dynamo: bool = False  # known to be Dynamo's, by running the program without backends
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,10 @@ class Summary:
     found: tuple[Found, ...]
     trouble: str = ""
     uncaught: str = ""  # an exception that ended a watched process and is none of the failures
-
-    @property
-    def reference(self) -> Process | None:
-        return self.found[0].process if self.found else None
+    backward: bool = False  # a compiled backward ran
+    checked: int = 0  # graphs whose numbers were compared with eager
+    excused: tuple[str, ...] = ()  # differences from eager that are no fault of compiled code
+    reference: Process | None = None  # that compiled something
 
 
 def summarise(session: Path, exit_code: int | None) -> Summary:
@@ -65,6 +66,10 @@ def summarise(session: Path, exit_code: int | None) -> Summary:
         tuple(_each_once(found)),
         trouble.read_text(encoding="utf-8", errors="replace") if trouble.exists() else "",
         uncaught,
+        any(p.of("backward") for p in everyone),
+        sum(len({e.get("graph") for e in p.of("numbers")}) for p in everyone),
+        tuple(str(line) for p in everyone for e in p.of("numbers") for line in e.get("excused", ())),
+        next((p for p in everyone if p.of("graph")), everyone[0] if everyone else None),
     )
 
 

@@ -18,10 +18,12 @@ from typing import Any
 
 from torchsleuth import torch_api
 from torchsleuth.case import aten, folder
+from torchsleuth.case.effects import draws
 from torchsleuth.case.failure import Failure, Phase, of_exception
 from torchsleuth.watch import capture, surroundings
 from torchsleuth.watch.capture import Record
 from torchsleuth.watch.guarded import complain, guarded
+from torchsleuth.watch.schedule import Schedule
 from torchsleuth.watch.session import Outbox
 from torchsleuth.watch.watchdog import Watchdog
 
@@ -73,6 +75,8 @@ class Observer:
         self._graphs = 0
         self._backwards: dict[int, Record] = {}  # by id of the output code, which is not hashable
         self._watchdog = Watchdog(self)
+        self._schedule = Schedule()
+        self._backward_seen = False
 
     @property
     def outbox(self) -> Outbox:
@@ -134,7 +138,7 @@ class Observer:
         self._graphs += 1
         backend = torch_api.unwrap_backend(wrapper)
         configs = self._attempts[-1].configs if self._attempts else surroundings.changed_configs()
-        keep_module = self.outbox.options.keep_going
+        keep_module = self.outbox.options.keep_going or bool(self.outbox.options.numbers)
         record = capture.sketch(self._graphs, module, inputs, backend, configs, keep_module=keep_module)
         self._records[record.compile_id] = record
         self.outbox.event(
@@ -169,12 +173,15 @@ class Observer:
             return None
         if self._attempts:
             self._attempts[-1].errors.append(Trouble(error, record, inputs, Phase.COMPILE_FORWARD))
-        if record is None or record.module is None or torch_api.allowed_to_break(error):
+        if record is None or not self._goes_on(record) or torch_api.allowed_to_break(error):
             return None
         self._keep(record, error, Phase.COMPILE_FORWARD, inputs)
         if self._attempts:
             self._attempts[-1].errors.clear()
-        return record.module.forward
+        return record.eager.forward if record.eager is not None else None
+
+    def _goes_on(self, record: Record) -> bool:
+        return self.outbox.options.keep_going and record.eager is not None
 
     def graph_compiled(self, record: Record | None, compiled: Callable[..., Any]) -> Callable[..., Any] | None:
         return self._wrap(record, compiled) if record is not None else None
@@ -187,14 +194,15 @@ class Observer:
         def call(*args: Any) -> Any:
             __tracebackhide__ = True
             watched = self.active
-            before = (self._before_call(record, args) if watched else None) or {}
+            before = (self._before_call(record, compiled, args) if watched else None) or {}
             try:
                 return compiled(*args)
             except BaseException as error:
                 inputs = guarded(capture.restored)(args, before)
                 kept = watched and self.run_failed(record, error, Phase.RUN_FORWARD, inputs)
-                if kept and record.module and guarded(capture.put_back)(record, args, before):
-                    return record.module.forward(*args)
+                goes_on = kept and self._goes_on(record) and guarded(capture.put_back)(record, args, before)
+                if goes_on and record.eager is not None:
+                    return record.eager.forward(*args)
                 forget_our_frames(error)
                 raise
             finally:
@@ -205,15 +213,41 @@ class Observer:
         return call
 
     @guarded
-    def _before_call(self, record: Record, args: Sequence[Any]) -> dict[int, Any]:
+    def _before_call(self, record: Record, compiled: Callable[..., Any], args: Sequence[Any]) -> dict[int, Any]:
         record.calls += 1
         self.stage(record, Phase.RUN_FORWARD, args)
+        if self.outbox.options.numbers:
+            self._look_at_numbers(record, compiled, args)
         if self.outbox.options.dump_first:
             where = self.sketch_folder(record)
             capture.case_of(record, Phase.RUN_FORWARD, None, args, where, self.outbox.options.data_cap)
         if record.sketch.surroundings.grad:
             capture.remember_inputs(record, args)
         return capture.clone_mutated(record, args)
+
+    @guarded
+    def _look_at_numbers(self, record: Record, compiled: Callable[..., Any], args: Sequence[Any]) -> None:
+        from torchsleuth.watch import numbers
+
+        backward = self.outbox.options.numbers == "backward"
+        report = numbers.look(self._schedule, record, compiled, args, backward=backward)
+        if report is None:
+            return
+        excused = [f"{d.path}: {d.text} ({d.excused})" for d in report.excused[:5]]
+        self.outbox.event("numbers", graph=record.number, call=record.calls, compared=report.compared, excused=excused)
+        if report.wrong:
+            self._keep_wrong(record, numbers.failure_of(report), args)
+
+    def _keep_wrong(self, record: Record, failure: Failure, args: Sequence[Any]) -> None:
+        number = self._new_case(failure, record.number)
+        if number is None:
+            return
+        where = self.outbox.here().folder / "cases" / str(number)
+        case = capture.case_of(record, failure.phase, failure, args, where, self.outbox.options.data_cap)
+        if not draws(case.graph):
+            # Set by us, for the sake of graphs that draw random numbers.
+            folder.save(surroundings.without(case, "fallback_random"), where)
+        self._tell(number, failure, str(where), record, False)
 
     def run_failed(self, record: Record, error: BaseException, phase: Phase, inputs: Sequence[Any] | None) -> bool:
         """Keeps what a compiled call raised; True when it was kept."""
@@ -279,6 +313,9 @@ class Observer:
         work.append(Work(record, phase, inputs))
         if not self.active:
             return
+        if phase is Phase.RUN_BACKWARD and not self._backward_seen:
+            self._backward_seen = True
+            self.outbox.event("backward")
         self.outbox.stage(phase.value, record.number if record else 0)
         self._watchdog.entered(work)
 

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torchsleuth.case.failure import Failure, Kind
-from torchsleuth.watch.found import Found, summarise
+from torchsleuth.watch.found import Found, Summary, summarise
 from torchsleuth.watch.launcher import end_tree
 from torchsleuth.watch.session import OPTIONS, VARIABLE, Options
 
 _PATIENCE = 3.0  # times as long as the first run
 _LEAST = 60.0
+_NUMBERS_PATIENCE = 4.0  # times longer still: each call is made several times
 
 
 class Again:
@@ -49,6 +50,18 @@ class Again:
         found = summarise(session, code).found
         return any(f.failure.fingerprint.same_as(failure.fingerprint) for f in found)
 
+    def with_numbers(self, *, backward: bool) -> Summary:
+        """What is found where every graph is compared with eager."""
+        session = self._session("numbers")
+        options = Options(hang_after=0, numbers="backward" if backward else "forward")
+        return summarise(session, self._run("numbers", {}, session, options, patience=_NUMBERS_PATIENCE))
+
+    def passes_with_graphs_in_eager(self) -> bool:
+        session = self._session("dynamo")
+        return (
+            self._run("dynamo", {"TORCH_COMPILE_OVERRIDE_BACKENDS": ">=0:eager"}, session, Options(hang_after=0)) == 0
+        )
+
     def crash_with_values(self) -> Found | None:
         session = self._session("crash")
         code = self._run("crash", {}, session, Options(hang_after=0, dump_first=True))
@@ -60,7 +73,13 @@ class Again:
         return session
 
     def _run(
-        self, name: str, extra: dict[str, str], session: Path | None = None, options: Options | None = None
+        self,
+        name: str,
+        extra: dict[str, str],
+        session: Path | None = None,
+        options: Options | None = None,
+        *,
+        patience: float = 1.0,
     ) -> int | None:
         """The exit code, or None when it did not end in time."""
         environment = {k: v for k, v in os.environ.items() if k not in (VARIABLE, OPTIONS)} | extra
@@ -74,7 +93,7 @@ class Again:
                 start_new_session=True,  # Ctrl-C at the terminal is ours to handle
             )  # fmt: skip
             try:
-                code = self._process.wait(timeout=self._limit)
+                code = self._process.wait(timeout=self._limit * patience)
             except subprocess.TimeoutExpired:
                 end_tree(self._process.pid)
                 self._process.wait()

@@ -40,6 +40,8 @@ class Options:
     most_cases: int = 12
     dump_first: bool = False  # keep values before each stage: after a crash that sizes alone did not show
     eager: bool = False  # compile nothing, and let nobody notice
+    numbers: str = ""  # compare compiled graphs with eager: "forward", or "backward" for gradients too
+    explain: bool = False  # keep no Cases: count what torch's own trace does not hold
 
     def dump(self) -> str:
         return json.dumps(self.__dict__)

@@ -6,14 +6,14 @@ import functools
 import os
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from torchsleuth import torch_api
 from torchsleuth.case.ir import Graph, Op
-from torchsleuth.case.model import Autocast, Backend, Code, Surroundings
+from torchsleuth.case.model import Autocast, Backend, Case, Code, Surroundings
 from torchsleuth.case.program.frame import constant
 from torchsleuth.watch import guarded
 
@@ -172,3 +172,9 @@ def _carry_operator(qualified: str) -> Code:
 
     found = carry_operator(qualified)
     return Code(f"operator {qualified}", found.name, found.source, found.imports, found.stands_alone, found.why_not)
+
+
+def without(case: Case, entry: str) -> Case:
+    """The Case with a config as it is by default."""
+    now = case.surroundings
+    return replace(case, surroundings=replace(now, configs=tuple(c for c in now.configs if c[1] != entry)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from torchsleuth.case.failure import Failure, Kind
+from torchsleuth.case.failure import Failure, Kind, Phase
 from torchsleuth.case.model import Case
 from torchsleuth.case.program import Form, Rendering
 from torchsleuth.locate.ladder import Component, Rung
@@ -31,7 +31,7 @@ def with_docstring(
     rungs: Sequence[Rung],
     notes: Sequence[str] = (),
 ) -> str:
-    paragraphs = [f"{headline(failure)}", _where(failure, component), _versions(case), *_passes(rungs)]
+    paragraphs = [f"{headline(failure)}", _where(failure, case.phase, component), _versions(case), *_passes(rungs)]
     if rendering.form in _FORMS:
         paragraphs.append(_FORMS[rendering.form])
     foreign = [m for m in rendering.imports if m != "torch"]
@@ -59,9 +59,10 @@ def headline(failure: Failure) -> str:
     return f"{mark.error}: {mark.message}" if mark.message else mark.error
 
 
-def _where(failure: Failure, component: Component) -> str:
+def _where(failure: Failure, phase: Phase, component: Component) -> str:
+    """`phase` is the script's own: a backward's graph may have become a program by itself."""
     place = "" if component is Component.UNKNOWN else f" in {component.value}"
-    return f"{failure.kind.value}{place}, {_PHASES[failure.phase.value]}."
+    return f"{failure.kind.value}{place}, {_PHASES[phase.value]}."
 
 
 def _versions(case: Case) -> str:

@@ -5,6 +5,7 @@ and pass in the repro because the two were built differently.  Three forms, best
 function or module; `backend`, the graph handed to the backend as it is; `inner`, the ATen graph handed to Inductor.
 """
 
+from torchsleuth.case.program.compiled import observed
 from torchsleuth.case.program.render import CannotRender, Form, Rendering, render
 
-__all__ = ["CannotRender", "Form", "Rendering", "render"]
+__all__ = ["CannotRender", "Form", "Rendering", "observed", "render"]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from torchsleuth.case.ir import Graph, Node, Op, Ref, inputs_of
-from torchsleuth.case.model import Opaque, Role, Scalar, Tensor
-from torchsleuth.case.program import frame
+from torchsleuth.case.model import Case, Opaque, Role, Scalar, Tensor
+from torchsleuth.case.program import compared, frame
 from torchsleuth.case.program.names import short_name
 from torchsleuth.case.program.render import Script
 from torchsleuth.case.program.statements import Body, CannotRender, write_nodes
@@ -30,11 +30,29 @@ class Signature:
 def write(script: Script) -> None:
     case = script.case
     signature = _signature(script)
-    is_module = bool(signature.members or case.graph.tensors or case.graph.modules)
+    arguments, script.inputs = script.inputs, []
+    is_module = _is_module(case, signature)
     functions = _bodies(case.graph, script)
     main = _main(case.graph, script, signature, functions, is_module)
     script.definitions += main
-    _write_call(script, signature, is_module)
+    dynamic = True if signature.whole_dynamic else case.surroundings.dynamic
+    if dynamic:
+        arguments += _keep_static(script, signature)
+    if case.check is None:
+        script.inputs = arguments + script.inputs
+        _write_call(script, signature, is_module, dynamic)
+    else:
+        compared.write_runs(script, _callable(case, signature, is_module, dynamic), arguments)
+
+
+def observed(case: Case) -> list[str]:
+    """Names of what is compared with eager in a script of this form."""
+    signature = _signature(Script(case, data=False))
+    return compared.names(case, _callable(case, signature, _is_module(case, signature), None))
+
+
+def _is_module(case: Case, signature: Signature) -> bool:
+    return bool(signature.members or case.graph.tensors or case.graph.modules)
 
 
 def _signature(script: Script) -> Signature:
@@ -182,11 +200,17 @@ def _flat(path: str) -> str:
     return path.replace(".", "_")
 
 
-def _write_call(script: Script, signature: Signature, is_module: bool) -> None:
+def _callable(case: Case, signature: Signature, is_module: bool, dynamic: bool | None) -> compared.Callable:
+    placed = [compared.Placed(name, node, f"f.{name}", tensor) for name, node, tensor in signature.members] + [
+        compared.Placed(name, "", name, tensor) for name, tensor in signature.tensors.items()
+    ]
+    maker = "Model()" if is_module else "f"
+    options = ", ".join([maker, *frame.compile_arguments(case.surroundings.backend, dynamic)])
+    return compared.Callable(maker, f"torch.compile({options})", tuple(signature.arguments), tuple(placed))
+
+
+def _write_call(script: Script, signature: Signature, is_module: bool, dynamic: bool | None) -> None:
     surroundings, backward = script.case.surroundings, script.case.phase.backward
-    dynamic = True if signature.whole_dynamic else surroundings.dynamic
-    if dynamic:
-        _keep_static(script, signature)
     if is_module:
         script.inputs.append("model = Model()")
     arguments = frame.compile_arguments(surroundings.backend, dynamic)
@@ -200,11 +224,13 @@ def _write_call(script: Script, signature: Signature, is_module: bool) -> None:
         ]
 
 
-def _keep_static(script: Script, signature: Signature) -> None:
+def _keep_static(script: Script, signature: Signature) -> list[str]:
     """dynamic=True would make every size symbolic: say which the program had fixed itself."""
+    lines = []
     for name, tensor in signature.tensors.items():
         fixed = [dim for dim, size in enumerate(tensor.shape) if dim not in tensor.dynamic and size > 1]
         if fixed:
             script.imports.add("import torch._dynamo")
             dims = "" if not tensor.dynamic else f", {fixed[0] if len(fixed) == 1 else fixed}"
-            script.inputs.append(f"torch._dynamo.mark_static({name}{dims})")
+            lines.append(f"torch._dynamo.mark_static({name}{dims})")
+    return lines

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from torchsleuth.case.ir import Node
 from torchsleuth.case.model import Case, Input, Opaque, Scalar, Tensor
-from torchsleuth.case.program import frame, nodes
+from torchsleuth.case.program import compared, frame, nodes
 from torchsleuth.case.program.names import short_name
 from torchsleuth.case.program.render import Script
 from torchsleuth.case.program.statements import CannotRender
@@ -41,7 +41,37 @@ def write_backend(script: Script) -> None:
     script.imports.add("import os")
     nodes.build(case.graph, script, name="build")
     arguments = [_input(script, n, v) for n, v in zip(case.graph.placeholders, case.inputs, strict=True)]
+    if case.check is not None:
+        _write_compared(script, arguments)
+        return
     script.inputs += ["graph = build()", f"inputs = [{', '.join(arguments)}]"]
+    lines = _compiling(script, arguments)
+    call = "out = compiled(*inputs)" if case.phase.backward else "compiled(*inputs)"
+    script.run += frame.within(frame.contexts(case.surroundings), [*lines, call])
+    if case.phase.backward:
+        script.run += [
+            "out = [o for o in out if isinstance(o, torch.Tensor) and o.requires_grad]",
+            "torch.autograd.backward(out, [torch.ones_like(o) for o in out])",
+        ]
+
+
+def _write_compared(script: Script, arguments: list[str]) -> None:
+    """Compiled anew for each run: a backend sees the inputs."""
+    case = script.case
+    made, script.inputs = script.inputs, []
+    lines = ["graph = build()", *_compiling(script, arguments), "return compiled(*inputs)"]
+    script.definitions += ["def compile_and_run(*inputs):", *(f"    {line}" for line in lines), "", ""]
+    placed = tuple(
+        compared.Placed(name, n.name, name, v)
+        for name, n, v in zip(arguments, case.graph.placeholders, case.inputs, strict=True)
+        if isinstance(v, Tensor)
+    )
+    compared.write_runs(script, compared.Callable("build()", "compile_and_run", tuple(arguments), placed), made)
+
+
+def _compiling(script: Script, arguments: list[str]) -> list[str]:
+    """From `graph` and `inputs` to `compiled`."""
+    case = script.case
     dynamic = any(isinstance(v, Tensor) and v.dynamic for v in case.inputs) or any(
         isinstance(v, Scalar) and v.symbol for v in case.inputs
     )
@@ -52,13 +82,7 @@ def write_backend(script: Script) -> None:
         lines += ["    with tracing(TracingContext(mode)):", f"        {compile_line}"]
     else:
         lines.append(f"    {compile_line}")
-    call = "out = compiled(*inputs)" if case.phase.backward else "compiled(*inputs)"
-    script.run += frame.within(frame.contexts(case.surroundings), [*lines, call])
-    if case.phase.backward:
-        script.run += [
-            "out = [o for o in out if isinstance(o, torch.Tensor) and o.requires_grad]",
-            "torch.autograd.backward(out, [torch.ones_like(o) for o in out])",
-        ]
+    return lines
 
 
 def _backend_call(script: Script, inputs: str) -> str:
@@ -138,6 +162,8 @@ def _numbers_of_symbols(case: Case) -> list[int]:
 
 def write_inner(script: Script) -> None:
     """The ATen graph, given to Inductor with everything AOTAutograd had told it."""
+    if script.case.check is not None:
+        raise CannotRender("numbers are compared in the other forms")
     case, context = script.case, script.case.context
     script.imports |= {
         "import os",

@@ -20,6 +20,10 @@ _TAKEN = {
     "f",
     "self",
     "out",
+    "run",
+    "ends",
+    "check",
+    "compiled",
     "g",
     "_operator",
 }

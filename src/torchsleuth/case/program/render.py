@@ -38,14 +38,18 @@ def render(
     backend: Backend | None = None,
     data: bool = False,
     hang_limit: float | None = None,
+    refereed: bool = False,
 ) -> Rendering:
-    """The script.  `backend` puts another in the program's place; `data` reads values instead of making them."""
+    """The script.  `backend` puts another in the program's place; `data` reads values instead of making them.
+
+    Of a Case whose numbers are wrong, `refereed` ends in the referee's verdict instead of a plain assertion.
+    """
     from torchsleuth.case.program import compiled, handed
 
     _check_known(case, tags=form is not Form.COMPILE)  # compiled from Python, nodes get their tags anew
     if backend is not None:
         case = replace(case, surroundings=replace(case.surroundings, backend=backend))
-    writer = Script(case, data)
+    writer = Script(case, data, refereed)
     if form is Form.COMPILE:
         compiled.write(writer)
     elif form is Form.BACKEND:
@@ -70,8 +74,9 @@ def _check_known(case: Case, *, tags: bool) -> None:
 class Script:
     """A script being written: its parts in order, and the names and imports in use."""
 
-    def __init__(self, case: Case, data: bool) -> None:
+    def __init__(self, case: Case, data: bool, refereed: bool = False) -> None:
         self.case = case
+        self.refereed = refereed
         self.use_data = data
         self.names = Names(n.name for g in case.graph.all_graphs() for n in g.nodes if n.op is not Op.PLACEHOLDER)
         self.imports: set[str] = set()
@@ -125,7 +130,7 @@ class Script:
             lines += [f"<<carried {number}>>", ""]
         lines += self.definitions
         seeded = any("rand" in line for line in self.inputs) and not self.case.phase.compiling
-        if self.data:
+        if self.data and self.case.check is None:  # else it is read anew for each of the two runs
             lines += [f'data = torch.load("{DATA_FILE}", weights_only=True)']
         if seeded:
             lines += ["torch.manual_seed(0)"]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torchsleuth.case.model import Role, Tensor
 from torchsleuth.case.program.statements import CannotRender
 
 _FLOATS = {"torch.float32", "torch.float64", "torch.float16", "torch.bfloat16", "torch.complex64", "torch.complex128"}
+_REALS = _FLOATS - {"torch.complex64", "torch.complex128"}
 _BITS = {"torch.bool": 8, "torch.float32": 32, "torch.float64": 64, "torch.float16": 16, "torch.bfloat16": 16}
 
 
@@ -113,8 +115,14 @@ def _finished(text: str, tensor: Tensor) -> str:
 
 
 def _fresh(tensor: Tensor, shape: tuple[int, ...]) -> str:
+    if tensor.fill:
+        return _filled(tensor, shape)
     if tensor.dtype in _FLOATS:
+        if tensor.dtype in _REALS and tensor.low is not None and tensor.low >= 0 and tensor.high != 0:
+            return f"torch.rand({_sizes(shape)}{_options(tensor)})"  # roots and logarithms want it so
         return f"torch.randn({_sizes(shape)}{_options(tensor)})"
+    if tensor.dtype == "torch.bool" and tensor.low is not None and tensor.low == tensor.high:
+        return f"torch.{'ones' if tensor.low else 'zeros'}({_sizes(shape)}{_options(tensor)})"
     if tensor.dtype == "torch.bool":
         return f"torch.randint(0, 2, {shape!r}{_options(tensor)})"
     if tensor.dtype.startswith("torch.float") or tensor.dtype.startswith("torch.complex"):
@@ -124,6 +132,37 @@ def _fresh(tensor: Tensor, shape: tuple[int, ...]) -> str:
     low, high = _integer_range(tensor)
     options = _options(tensor, default="torch.int64")
     return f"torch.randint({low}, {high + 1}, {shape!r}{options})"
+
+
+def _filled(tensor: Tensor, shape: tuple[int, ...]) -> str:
+    if tensor.fill == "literal" and len(tensor.literal) == math.prod(shape):
+        return f"torch.tensor({_nested(tensor.literal, shape)}{_options(tensor, _literal_dtype(tensor))})"
+    default = "torch.int64" if tensor.fill == "arange" else "torch.float32"
+    if tensor.fill == "arange":
+        plain = f"torch.arange({math.prod(shape)}{_options(tensor, default)})"
+        return plain if len(shape) == 1 else f"{plain}.reshape({_sizes(shape)})"
+    if tensor.fill in ("ones", "zeros"):
+        return f"torch.{tensor.fill}({_sizes(shape)}{_options(tensor, default)})"
+    return _fresh(replace(tensor, fill=""), shape)
+
+
+def _literal_dtype(tensor: Tensor) -> str:
+    """What torch.tensor makes of these elements when it is not told."""
+    kinds = {type(v) for v in tensor.literal}
+    if kinds == {bool}:
+        return "torch.bool"
+    return "torch.int64" if kinds <= {bool, int} and kinds else "torch.float32"
+
+
+def _nested(elements: Sequence[int | float | bool], shape: tuple[int, ...]) -> str:
+    if not shape:
+        return _element(elements[0])
+    step = len(elements) // shape[0] if shape[0] else 0
+    return f"[{', '.join(_nested(elements[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0]))}]"
+
+
+def _element(value: int | float | bool) -> str:
+    return repr(value) if not isinstance(value, float) or math.isfinite(value) else f'float("{value}")'
 
 
 def _integer_range(tensor: Tensor) -> tuple[int, int]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from torchsleuth.case.ir import Node, Op, Ref, Value, map_args
-from torchsleuth.case.model import Case, Input, Role, Scalar, Storage, Tensor
+from torchsleuth.case.ir import Ref, map_args
+from torchsleuth.case.model import Case, Input, Role, Storage, Tensor
 from torchsleuth.case.program.values import contiguous_stride, is_contiguous
 from torchsleuth.reduce.edit import is_floating
 
@@ -34,33 +34,6 @@ def plain_arguments(case: Case) -> Iterator[Case]:
     yield from _changed(case, lambda t: replace(t, role=Role.ARGUMENT))
 
 
-def static(case: Case) -> Iterator[Case]:
-    numbers = {
-        n.name: v.value
-        for n, v in zip(case.graph.placeholders, case.inputs, strict=True)
-        if isinstance(v, Scalar) and v.symbol
-    }
-    plain = tuple(replace(v, dynamic=()) if isinstance(v, Tensor) else v for v in case.inputs)
-    if plain == case.inputs and not numbers:
-        return
-    nodes = [_static_node(n, numbers) for n in case.graph.nodes if n.name not in numbers]
-    kept = tuple(v for n, v in zip(case.graph.placeholders, plain, strict=True) if n.name not in numbers)
-    surroundings = replace(case.surroundings, dynamic=None)
-    yield replace(case, graph=replace(case.graph, nodes=tuple(nodes)), inputs=kept, surroundings=surroundings)
-
-
-def _static_node(node: Node, numbers: dict[str, int | float | bool]) -> Node:
-    def put(leaf: object) -> object:
-        return numbers[leaf.name] if isinstance(leaf, Ref) and leaf.name in numbers else leaf
-
-    value = node.value
-    if value is not None and node.op is Op.PLACEHOLDER:
-        value = Value(value.dtype, tuple(0 if isinstance(s, str) else s for s in value.shape), None, value.device)
-    return replace(
-        node, args=map_args(node.args, put), kwargs={k: map_args(v, put) for k, v in node.kwargs.items()}, value=value
-    )
-
-
 def contiguous(case: Case) -> Iterator[Case]:
     """Memory of its own for each tensor, laid out plainly."""
     storages = list(case.storages)
@@ -84,12 +57,15 @@ def float32(case: Case) -> Iterator[Case]:
 
 
 def shared(case: Case) -> Iterator[Case]:
-    """f(x, x) instead of f(x, y)."""
-    names = [n.name for n in case.graph.placeholders]
-    for i, first in enumerate(case.inputs):
-        for j in range(i + 1, len(case.inputs)):
-            if _alike(first, case.inputs[j]):
-                yield _merged(case, names[i], names[j], j)
+    """f(x, x) instead of f(x, y): all that look alike at once, then one by one."""
+    first: dict[int, int] = {}  # input -> the first that looks like it
+    for j, value in enumerate(case.inputs):
+        i = next((i for i in range(j) if i not in first and _alike(case.inputs[i], value)), None)
+        if i is not None:
+            first[j] = i
+    if len(first) > 1:
+        yield _merged(case, first)
+    yield from (_merged(case, {j: i}) for j, i in first.items())
 
 
 def _alike(a: Input, b: Input) -> bool:
@@ -102,14 +78,17 @@ def _look(tensor: Tensor) -> Tensor:
     return replace(tensor, storage=0, source="", low=None, high=None)
 
 
-def _merged(case: Case, kept: str, gone: str, index: int) -> Case:
+def _merged(case: Case, first: Mapping[int, int]) -> Case:
+    names = [n.name for n in case.graph.placeholders]
+    instead = {names[j]: names[i] for j, i in first.items()}
+
     def put(leaf: object) -> object:
-        return Ref(kept) if leaf == Ref(gone) else leaf
+        return Ref(instead[leaf.name]) if isinstance(leaf, Ref) and leaf.name in instead else leaf
 
     nodes = [
         replace(n, args=map_args(n.args, put), kwargs={k: map_args(v, put) for k, v in n.kwargs.items()})
         for n in case.graph.nodes
-        if n.name != gone
+        if n.name not in instead
     ]
-    inputs = (*case.inputs[:index], *case.inputs[index + 1 :])
+    inputs = tuple(v for j, v in enumerate(case.inputs) if j not in first)
     return replace(case, graph=replace(case.graph, nodes=tuple(nodes)), inputs=inputs)

@@ -6,7 +6,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from torchsleuth.case.model import Case
-from torchsleuth.reduce.passes import arguments, inputs, outputs, shapes, surroundings
+from torchsleuth.reduce.passes import (
+    arguments,
+    constants,
+    device,
+    dynamic,
+    forward_only,
+    in_place,
+    inputs,
+    names,
+    numbers,
+    operators,
+    outputs,
+    rank,
+    shapes,
+    surroundings,
+)
 
 Propose = Callable[[Case], Iterator[Case]]
 
@@ -16,17 +31,28 @@ class Pass:
     name: str
     does: str
     propose: Propose
+    bold: bool = True  # its first proposal usually still fails: worth judging together with those of others
 
 
 PASSES = (
-    Pass("surroundings", "configs, environment, switches, modes and options back to default", surroundings.propose),
+    Pass("surroundings", "configs, environment, switches, modes and options to default", surroundings.propose, False),
+    Pass("device", "everything on the CPU", device.propose, False),
+    Pass("forward", "the forward alone instead of forward and backward", forward_only.propose, False),
     Pass("gradients", "requires_grad off", inputs.without_gradients),
     Pass("roles", "parameters and buffers become plain arguments", inputs.plain_arguments),
-    Pass("static", "dynamic dimensions become static", inputs.static),
+    Pass("static", "dynamic dimensions become static", dynamic.propose),
     Pass("shapes", "sizes become 2, and constants that equal them", shapes.propose),
     Pass("layout", "strided, aliasing and flagged inputs become plain", inputs.contiguous),
     Pass("dtypes", "floating dtypes become float32", inputs.float32),
     Pass("shared inputs", "two inputs that look alike become one", inputs.shared),
     Pass("outputs", "one output where several are", outputs.propose),
-    Pass("arguments", "keyword arguments and constants to their defaults", arguments.propose),
+    Pass("one result", "one of the values compared with eager where several are", numbers.one_result, False),
+    Pass("tangents", "a backward that begins with ones", numbers.plain_tangents),
+    Pass("in-place", "operators give a new value instead of changing one", in_place.propose, False),
+    Pass("names", "ATen operators by their public names", names.propose),
+    Pass("arguments", "keyword arguments and trailing constants to their defaults", arguments.propose),
+    Pass("constants", "numbers become 1 or 0", constants.propose),
+    Pass("rank", "fewer dimensions", rank.propose, False),
+    Pass("operators", "one operator or region fewer", operators.propose, False),
+    Pass("values", "inputs of ones, zeros or counted numbers", numbers.made_inputs, False),
 )

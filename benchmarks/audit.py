@@ -1,0 +1,206 @@
+"""Is anything left in a repro that could go?  `python benchmarks/audit.py REPRO.py|OUTPUT-FOLDER...`
+
+Knows nothing of the reducer: it edits the text of the script.  One statement of a compiled function left out (what it
+gave is read from one of its own operands), one size halved, one keyword argument or one config dropped; each edit is
+run in a fresh process.  What still fails in the same way, and passes with compilation off, is listed: the reducer
+should have found it.  Exit status 1 where there is any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+LIMIT = 300.0
+MAKERS = {"randn", "rand", "randint", "zeros", "ones", "full", "empty", "arange", "_efficientzerotensor"}
+
+
+@dataclass(frozen=True)
+class End:
+    """How a script ended: enough to tell one failure from another."""
+
+    status: int
+    error: str = ""
+    message: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return self.status != 0
+
+
+def run(source: str, python: str, *, compiled: bool = True) -> End:
+    with tempfile.TemporaryDirectory(prefix="audit-") as folder:
+        script = Path(folder) / "repro.py"
+        script.write_text(source, encoding="utf-8")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("TORCH")}
+        switch = {} if compiled else {"TORCH_COMPILE_DISABLE": "1"}
+        try:
+            done = subprocess.run(
+                [python, script.name], cwd=folder, capture_output=True, text=True, timeout=LIMIT, check=False,
+                env={**kept, "TORCHINDUCTOR_CACHE_DIR": str(Path(folder) / "cache"), **switch},
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return End(124, "hang")
+    if done.returncode <= 0:
+        return End(done.returncode)
+    return End(done.returncode, *_last_error(done.stderr))
+
+
+def _last_error(text: str) -> tuple[str, str]:
+    complaint = re.search(r"\berror: (.*)", text) if "CppCompileError" in text else None
+    found = re.findall(r"^([A-Za-z_][\w.]*(?:Error|Exception|Failed|Unsupported)): ?(.*)$", text, re.M)
+    error, message = found[-1] if found else ("", "")
+    said = complaint.group(1) if complaint else message
+    return error, re.sub(r"\d+", "0", re.sub(r"(\[[^\]]*\]|\([\d, ]*\))", "SIZES", said))
+
+
+# --- edits ------------------------------------------------------------------------------------------------------------
+
+
+def edits(source: str) -> Iterator[tuple[str, str]]:
+    """(what was done, the script after it)."""
+    tree = ast.parse(source)
+    for make in (without_statements, with_smaller_sizes, without_keywords, without_settings):
+        yield from make(tree)
+
+
+def without_statements(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    for place, function in enumerate(_functions(tree)):
+        for number, statement in enumerate(function.body):
+            if isinstance(statement, ast.Expr) and not isinstance(statement.value, ast.Constant):
+                changed = copy.deepcopy(tree)
+                del _functions(changed)[place].body[number]
+                yield f"without `{ast.unparse(statement)}`", ast.unparse(changed)
+            target = _assigned(statement)
+            if target is None or not isinstance(statement, ast.Assign):
+                continue
+            for operand in dict.fromkeys(_operands(statement.value, function)):
+                changed = copy.deepcopy(tree)
+                body = _functions(changed)[place].body
+                del body[number]
+                for later in body[number:]:
+                    _Rename(target, operand).visit(later)
+                yield f"`{ast.unparse(statement)}` replaced by {operand}", ast.unparse(changed)
+
+
+def with_smaller_sizes(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    for place, number in enumerate(_sizes(tree)):
+        changed = copy.deepcopy(tree)
+        constant = _sizes(changed)[place]
+        constant.value = number.value // 2  # type: ignore[operator]
+        yield f"line {number.lineno}: size {number.value} halved", ast.unparse(changed)
+
+
+def without_keywords(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    for place, call in enumerate(_calls(tree)):
+        for number, keyword in enumerate(call.keywords):
+            changed = copy.deepcopy(tree)
+            del _calls(changed)[place].keywords[number]
+            yield f"line {call.lineno}: without {keyword.arg}={ast.unparse(keyword.value)}", ast.unparse(changed)
+
+
+def without_settings(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Configs, environment, and what stands in a `with`."""
+    for number, statement in enumerate(tree.body):
+        changed = copy.deepcopy(tree)
+        text = ast.unparse(statement)
+        if isinstance(statement, ast.With):
+            changed.body[number : number + 1] = statement.body
+        elif _is_setting(statement, text):
+            del changed.body[number]
+        else:
+            continue
+        yield f"without `{text.splitlines()[0]}`", ast.unparse(changed)
+
+
+def _is_setting(statement: ast.stmt, text: str) -> bool:
+    if isinstance(statement, ast.Assign):
+        return isinstance(statement.targets[0], (ast.Attribute, ast.Subscript))
+    return isinstance(statement, ast.Expr) and bool(re.match(r"torch\.(set_|use_|_dynamo\.)", text))
+
+
+class _Rename(ast.NodeTransformer):
+    def __init__(self, old: str, new: str) -> None:
+        self.old, self.new = old, new
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.copy_location(ast.Name(self.new, node.ctx), node) if node.id == self.old else node
+
+
+def _functions(tree: ast.Module) -> list[ast.FunctionDef]:
+    return [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name != "__init__"]
+
+
+def _assigned(statement: ast.stmt) -> str | None:
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
+        return statement.targets[0].id
+    return None
+
+
+def _operands(value: ast.expr, function: ast.FunctionDef) -> Iterator[str]:
+    known = {a.arg for a in function.args.args} | {name for s in function.body if (name := _assigned(s))}
+    for node in ast.walk(value):
+        if isinstance(node, ast.Name) and node.id in known:
+            yield node.id
+
+
+def _sizes(tree: ast.Module) -> list[ast.Constant]:
+    """Whole numbers above 1 in calls that make tensors."""
+    makers = [c for c in _calls(tree) if isinstance(c.func, ast.Attribute) and c.func.attr in MAKERS]
+    return [
+        n for c in makers for a in c.args for n in ast.walk(a)
+        if isinstance(n, ast.Constant) and type(n.value) is int and n.value > 1
+    ]  # fmt: skip
+
+
+def _calls(tree: ast.Module) -> list[ast.Call]:
+    return [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
+
+
+# --- the audit --------------------------------------------------------------------------------------------------------
+
+
+def audit(path: Path, python: str) -> list[str]:
+    """What could go; a line that says so where the script itself does not fail."""
+    source = path.read_text(encoding="utf-8")
+    was = run(source, python)
+    if not was.failed:
+        return ["the script does not fail"]
+    found: list[str] = []
+    seen = {ast.unparse(ast.parse(source))}
+    for what, text in edits(source):
+        if text in seen:
+            continue
+        seen.add(text)
+        if run(text, python) == was and not run(text, python, compiled=False).failed:
+            found.append(what)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("repros", nargs="+", type=Path, help="repro.py files, or folders that hold one")
+    parser.add_argument("--python", default=sys.executable)
+    options = parser.parse_args()
+    total = 0
+    for path in options.repros:
+        script = path / "repro.py" if path.is_dir() else path
+        found = audit(script, options.python)
+        total += len(found)
+        print(f"{script}: {'nothing can go' if not found else f'{len(found)} could go'}", flush=True)
+        for line in found:
+            print(f"    {line}", flush=True)
+    sys.exit(1 if total else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""The end of a script whose numbers are wrong: two runs that a caller cannot tell apart, but for torch.compile.
+
+    def run(f):
+        torch.manual_seed(0)
+        x = torch.randn(4, 3, requires_grad=True)
+        out = f(x)
+        out[0].sum().backward()
+        return out, x.grad
+
+    torch.testing.assert_close(run(torch.compile(f)), run(f))
+
+Each run makes its own inputs, so that one which writes them does not change what the other sees.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torchsleuth.case.effects import draws, may_write
+from torchsleuth.case.ir import leaves
+from torchsleuth.case.model import Case, Check, Tensor
+from torchsleuth.case.program import frame
+from torchsleuth.case.program.render import DATA_FILE, Script
+
+_ENDS = "ends = [o for o in out if isinstance(o, torch.Tensor) and o.requires_grad]"
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A tensor that a caller holds: how the report names it, and how it is reached after the call."""
+
+    name: str
+    node: str
+    expression: str
+    tensor: Tensor
+
+
+@dataclass(frozen=True)
+class Callable:
+    """What is compiled, and what it is called with."""
+
+    maker: str  # "f", or "Model()"
+    compiled: str  # the same, compiled
+    arguments: tuple[str, ...]
+    tensors: tuple[Placed, ...]
+
+
+def write_runs(script: Script, target: Callable, arguments: Sequence[str]) -> None:
+    case = script.case
+    check = case.check or Check()
+    lines: list[str] = []
+    seeded = any("rand" in line for line in arguments) or draws(case.graph)
+    if script.data:
+        lines.append(f'data = torch.load("{DATA_FILE}", weights_only=True)')
+    if seeded:
+        lines.append("torch.manual_seed(0)")
+    lines += arguments
+    call = f"out = f({', '.join(target.arguments)})"
+    lines += frame.within(frame.contexts(case.surroundings), [call])
+    if case.phase.backward:
+        lines += _backward(case, check)
+    shown = _shown(case, check, target)
+    lines.append(f"return {', '.join(expression for _, expression in shown)}")
+    script.definitions += ["def run(f):", *(f"    {line}" for line in lines), "", ""]
+    if script.refereed:
+        script.imports.add("from torchsleuth.referee.script import check")
+        names = ", ".join(repr(name) for name, _ in shown)
+        script.run.append(f"check(run, lambda: {target.maker}, lambda: {target.compiled}, [{names}])")
+        return
+    limits = "" if check.rtol is None else f", rtol={check.rtol:.1g}, atol={check.atol or 0.0:.1g}"
+    script.run += [
+        f"compiled, eager = run({target.compiled}), run({target.maker})",
+        f"torch.testing.assert_close(compiled, eager, equal_nan=True{limits})",
+    ]
+
+
+def names(case: Case, target: Callable) -> list[str]:
+    return [name for name, _ in _shown(case, case.check or Check(), target)]
+
+
+def _backward(case: Case, check: Check) -> list[str]:
+    output = case.graph.output
+    single = len(list(leaves(output.args))) == 1 and isinstance(output.args[0], (list, tuple))
+    if single and check.tangents == "ones":
+        return ["out[0].sum().backward()"]
+    if single:
+        return [f"out[0].backward({_varied('out[0]')})"]
+    weights = "torch.ones_like(o)" if check.tangents == "ones" else _varied("o")
+    return [_ENDS, f"torch.autograd.backward(ends, [{weights} for o in ends])"]
+
+
+def _varied(name: str) -> str:
+    return f"torch.linspace(0.5, 1.5, {name}.numel()).to({name}).view({name}.shape)"
+
+
+def _shown(case: Case, check: Check, target: Callable) -> list[tuple[str, str]]:
+    """Name and expression of each thing that the runs return."""
+    everything = [("out", "out")]
+    written = may_write(case.graph)
+    for placed in target.tensors:
+        if written:
+            everything.append((placed.name, placed.expression))
+        if case.phase.backward and placed.tensor.requires_grad:
+            everything.append((f"{placed.name}.grad", f"{placed.expression}.grad"))
+    chosen = [(name, expression) for name, expression in everything if name in check.only]
+    chosen += [(name, name) for name in check.only if re.fullmatch(r"out(\[\d+\])+", name) and _has(case, name)]
+    return chosen or everything
+
+
+def _has(case: Case, name: str) -> bool:
+    value: object = case.graph.output.args[0]
+    for index in re.findall(r"\d+", name):
+        if not isinstance(value, (list, tuple)) or int(index) >= len(value):
+            return False
+        value = value[int(index)]
+    return True

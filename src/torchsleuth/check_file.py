@@ -1,0 +1,88 @@
+"""python -m torchsleuth.check_file FILE.py[:NAME] REPORT: the child of `torchsleuth check`, which runs the user's code.
+
+NAME gives the model: a module or function, or a function without arguments that returns one, alone or as a pair with
+its inputs.  Inputs that are not given so come from `inputs` or `make_inputs` of the same file: a tuple of arguments, or
+a dict of keyword arguments.  Without NAME, `make_model` or `model` is taken.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import runpy
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from torchsleuth.checking import check
+from torchsleuth.errors import BadUsage
+
+_MODELS = ("make_model", "model")
+_INPUTS = ("make_inputs", "inputs")
+
+
+def main(arguments: Sequence[str]) -> int:
+    what, report = arguments
+    file, _, name = what.partition(":")
+    sys.path.insert(0, str(Path(file).resolve().parent))
+    sys.argv = [file]
+    try:
+        found = runpy.run_path(file, run_name="torchsleuth_check")
+        model, inputs = model_and_inputs(found, name, file)
+    except BadUsage as error:
+        print(f"torchsleuth: {error}", file=sys.stderr)
+        return 2
+    args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
+    options = found.get("COMPILE_KWARGS")
+    verdict = check(model, *args, compile=options if isinstance(options, dict) else None, **kwargs)
+    print(verdict)
+    Path(report).write_text(json.dumps({"wrong": len(verdict.wrong)}), encoding="utf-8")
+    return 0 if verdict else 1
+
+
+def model_and_inputs(found: Mapping[str, Any], name: str, file: str) -> tuple[Any, Any]:
+    """From the names that the file defines."""
+    chosen = name or next((n for n in _MODELS if n in found), "")
+    if chosen not in found:
+        raise BadUsage(
+            f"{file} defines no {chosen or 'make_model or model'}. Name the model, or a function that makes it: "
+            f"torchsleuth check {file}:NAME."
+        )
+    model = found[chosen]
+    if _makes_something(model) and (chosen.startswith("make") or not _given(found)):
+        model = model()
+        if isinstance(model, tuple) and len(model) == 2 and callable(model[0]):
+            return _checked(model[0], model[1], chosen)
+    return _checked(model, _given(found), chosen)
+
+
+def _given(found: Mapping[str, Any]) -> Any:
+    value = next((found[n] for n in _INPUTS if n in found), None)
+    return value() if callable(value) else value
+
+
+def _makes_something(value: Any) -> bool:
+    if isinstance(value, torch.nn.Module) or not callable(value):
+        return False
+    try:
+        return not inspect.signature(value).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def _checked(model: Any, inputs: Any, name: str) -> tuple[Any, Any]:
+    if not callable(model):
+        raise BadUsage(f"{name} is a {type(model).__name__}, which cannot be called. Name a model or a function.")
+    if inputs is None:
+        raise BadUsage(
+            f"There are no inputs for {name}. Define `inputs` beside it, a tuple of arguments or a dict of keyword "
+            "arguments, or let the function return the model and its inputs."
+        )
+    return model, (inputs,) if isinstance(inputs, torch.Tensor) else inputs
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,49 @@
+"""torchsleuth explain COMMAND..."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command(
+    "explain",
+    context_settings={
+        "ignore_unknown_options": True,
+        "allow_interspersed_args": False,
+        "help_option_names": ["-h", "--help"],
+    },
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Output folder (default: a new one in torchsleuth-out/).",
+)
+@click.option("--fullgraph", is_flag=True, help="End the program at its first graph break, with status 1.")
+@click.option("--json", "as_json", is_flag=True, help="Print explain.json in place of the text.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(out: Path | None, fullgraph: bool, as_json: bool, command: tuple[str, ...]) -> int:
+    """Say what torch.compile makes of a program: graph breaks, recompilations, guards, compile time.
+
+    COMMAND is any command line that ends up importing torch: `python x.py`, `pytest tests/`, `torchrun ...`; a bare
+    x.py means this Python.  A folder that TORCH_TRACE has filled earlier will do as well.  Options of torchsleuth come
+    before it.
+
+    Exit status: 0 explained, 1 a graph break with --fullgraph, 2 bad usage or nothing compiled, 4 the program itself
+    failed (what it did until then is explained).
+    """
+    import json
+
+    from torchsleuth import explaining
+    from torchsleuth.write import explained, terminal
+
+    with terminal.progress() as say:
+        found = explaining.explain_command(command, out, say, fullgraph=fullgraph)
+    if as_json:
+        click.echo(json.dumps(found.data, indent=1))
+    else:
+        explained.tell(found.data, found.out)
+    if fullgraph and found.data["breaks"]:
+        return 1
+    return found.exit_status

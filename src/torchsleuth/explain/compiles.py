@@ -1,0 +1,207 @@
+"""From records to compilations: what happened to each frame that Dynamo took, one entry a compile id."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torchsleuth.explain.break_text import BreakText, Place, parse_break, plain_function, resumed_at
+from torchsleuth.explain.records import Reading, Record
+
+Keep = Callable[["Compile", str, str], None]  # an artifact's name and text
+
+
+@dataclass
+class Compile:
+    process: str
+    id: str
+    again: int = 0  # torch._dynamo.reset() lets the numbers begin anew: which compilation of this id
+    name: str = ""  # of the code object: torch_dynamo_resume_in_toy_at_12
+    file: str = ""
+    line: int = 0
+    stack: tuple[Place, ...] = ()  # how the program came here, outermost first
+    graphs: int = 0
+    ops: int = 0
+    guards: int = 0
+    seen_ops: int = 0  # in the text of the graph; for a compilation that did not come to its end
+    met: BreakText | None = None  # the break that it ends at
+    reasons: tuple[str, ...] = ()  # why what was compiled before did not serve, the newest first
+    started: bool = False
+    compiled: bool = False
+    failed: str = ""
+    failed_at: tuple[str, int] | None = None
+    seconds: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
+    cache: str = ""  # "hit" or "miss"
+    calls: int | None = None  # how often the generated code ran; None: nobody counted
+    line_hits: int = 0  # how often a frame that was given up came to its break
+    values: dict[str, str] = field(default_factory=dict)
+    guard_lines: dict[str, Place] = field(default_factory=dict)  # the user's line that made the guard on a name
+    artifacts: list[str] = field(default_factory=list)
+
+    @property
+    def function(self) -> str:
+        return plain_function(self.name)
+
+    @property
+    def resumed_at(self) -> int | None:
+        return resumed_at(self.name)
+
+    @property
+    def key(self) -> str:
+        return f"{self.process} {self.id} {self.again}"
+
+    @property
+    def limit_hit(self) -> bool:
+        return "recompile limit exceeded" in self.failed or "cache_size_limit" in self.failed
+
+
+class Collector:
+    """Takes records; holds one small entry a compilation, whatever the length of the trace."""
+
+    def __init__(self, reading: Reading, keep: Keep | None = None) -> None:
+        self.reading = reading
+        self._latest: dict[tuple[str, str], Compile] = {}
+        self.compiles: list[Compile] = []
+        self.torch = ""
+        self._keep = keep
+
+    def take(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self.one(record)
+
+    def one(self, record: Record) -> None:
+        if record.name == "torch_version":
+            self.torch = str(_json(record.payload).get("pytorch_version", self.torch))
+        if not record.compile_id or record.kind == "chromium_event":
+            return
+        compile = self._compile_of(record)
+        handle = getattr(self, f"_{record.name}", None) if record.name.isidentifier() else None
+        if handle is not None:
+            try:
+                handle(compile, record)
+            except (KeyError, TypeError, ValueError, AttributeError):
+                self.reading.broken_lines += 1
+        if self._keep is not None and record.payload:
+            self._keep(compile, record.name, record.payload)
+
+    def key_of(self, record: Record) -> str:
+        """The compilation that an event belongs to."""
+        latest = self._latest.get((record.process, record.compile_id))
+        return latest.key if latest is not None else ""
+
+    def _compile_of(self, record: Record) -> Compile:
+        key = (record.process, record.compile_id)
+        latest = self._latest.get(key)
+        begins = record.name in ("dynamo_start", "recompile_reasons")
+        if latest is None or (begins and latest.started):
+            latest = Compile(*key, again=0 if latest is None else latest.again + 1)
+            self._latest[key] = latest
+            self.compiles.append(latest)
+        return latest
+
+    def _dynamo_start(self, compile: Compile, record: Record) -> None:
+        stack = tuple(
+            Place(self.reading.file(record.process, f.get("filename")), int(f["line"]), str(f["name"]))
+            for f in record.data["stack"]
+        )
+        compile.started = True
+        compile.stack = stack[:-1]
+        last = stack[-1]
+        compile.file, compile.line, compile.name = last.file, last.line, last.function
+
+    def _dynamo_graph_break_reason(self, compile: Compile, record: Record) -> None:
+        # Generated code ends at one break.  An attempt that was begun again may have met another one before.
+        compile.met = parse_break(record.payload)
+
+    def _recompile_reasons(self, compile: Compile, record: Record) -> None:
+        text = record.payload.strip()
+        listed = json.loads(text) if text.startswith("[") else [text]
+        compile.reasons = tuple(str(each) for each in listed)
+
+    def _dynamo_output_graph(self, compile: Compile, record: Record) -> None:
+        compile.graphs = 1  # an attempt that was begun again gives its graph again
+        compile.seen_ops = operators_in(record.payload)
+
+    def _dynamo_cpp_guards_str(self, compile: Compile, record: Record) -> None:
+        lines = record.payload.splitlines()
+        compile.guards = sum("+- " in line and "GuardManager" not in line for line in lines)
+        for line in lines:
+            found = _GUARD.search(line)
+            if found and len(compile.guard_lines) < _MOST_GUARD_LINES:
+                file = compile.file if compile.file.endswith(found[2]) else found[2]
+                place = Place(file, int(found[3]), plain_function(found[4]))
+                compile.guard_lines.setdefault(_plain_source(found[1]), place)
+
+    def _compilation_metrics(self, compile: Compile, record: Record) -> None:
+        data = record.data
+        compile.name = compile.name or str(data.get("co_name") or "")
+        compile.file = compile.file or str(data.get("co_filename") or "")
+        compile.line = compile.line or int(data.get("co_firstlineno") or 0)
+        if data.get("is_forward", True) is not False:
+            compile.compiled = bool(data.get("has_guarded_code"))
+            compile.ops = int(data.get("graph_op_count") or 0)
+            compile.guards = int(data.get("guard_count") or compile.guards)
+            if data.get("fail_type"):
+                compile.failed = f"{data['fail_type']}: {data.get('fail_reason') or ''}"
+            if data.get("fail_user_frame_filename"):
+                compile.failed_at = (data["fail_user_frame_filename"], int(data.get("fail_user_frame_lineno") or 0))
+        compile.seconds += float(data.get("duration_us") or 0) / 1e6
+        for phase, seconds in _phases(data).items():
+            compile.phases[phase] = compile.phases.get(phase, 0.0) + seconds
+        hits = int(data.get("aotautograd_local_cache_hit_count") or 0) + int(
+            data.get("inductor_fx_local_cache_hit_count") or 0
+        )
+        if hits or data.get("inductor_fx_local_cache_miss_count"):
+            compile.cache = "hit" if hits else "miss"
+
+
+_GUARD = re.compile(r"\+- [A-Z_]+: [^#]*?((?:L|G)\[[^#]*?)(?:,| ==| is|\)).*#\s*(\S+):(\d+) in (\S+)\s*$")
+_MOST_GUARD_LINES = 400
+
+
+def _plain_source(source: str) -> str:
+    """x for L['x'], as recompilation reasons name it."""
+    found = re.match(r"[LG]\['(\w+)'\]", source)
+    return found[1] if found else source
+
+
+def _phases(data: dict[str, Any]) -> dict[str, float]:
+    """Seconds of each phase alone; the trace gives each with what it holds."""
+
+    def seconds(name: str) -> float:
+        return float(data.get(name) or 0) / 1e6
+
+    whole = seconds("duration_us")
+    backend = seconds("aot_autograd_cumulative_compile_time_us")
+    inductor = seconds("inductor_cumulative_compile_time_us")
+    if data.get("is_forward", True) is False:
+        return {"aot": max(0.0, whole - inductor), "inductor": inductor}
+    return {
+        "dynamo": max(0.0, whole - backend),
+        "aot": max(0.0, backend - inductor),
+        "inductor": inductor,
+    }
+
+
+def operators_in(graph: str) -> int:
+    """Calls in a printed Dynamo graph: assignments, less those that only name an input or a weight."""
+    count = 0
+    for line in graph.splitlines():
+        name, equals, value = line.strip().partition(" = ")
+        if not equals or name.startswith(("#", "def ", "class ")):
+            continue
+        plain = value.split(";")[0]
+        count += "(" in plain or (": " in name and not plain.startswith("self."))
+    return count
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

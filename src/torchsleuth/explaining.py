@@ -1,0 +1,123 @@
+"""`torchsleuth explain`, whole: run the program under torch's trace, or read a trace, and write what it says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torchsleuth import __version__
+from torchsleuth.case import files
+from torchsleuth.errors import BadUsage, CommandNotFound
+from torchsleuth.explain.explanation import Explanation, to_json
+from torchsleuth.explain.gather import gather
+from torchsleuth.explain.records import trace_files
+from torchsleuth.explain.times import write_csv
+from torchsleuth.pipeline import make_output_folder
+from torchsleuth.watch import launcher
+from torchsleuth.watch.launcher import Ended
+from torchsleuth.watch.session import Options, processes
+from torchsleuth.write.explained import text
+from torchsleuth.write.page_explain import explain_page
+
+TRACE = "TORCH_TRACE"
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Explained:
+    data: dict[str, Any]  # explain.json
+    out: Path
+    watched: bool
+    ended: Ended | None  # None: a trace was read, no program was run
+
+    @property
+    def exit_status(self) -> int:
+        if not self.watched:
+            return 2
+        return 4 if self.ended is not None and self.ended.exit_code and not self.ended.stopped else 0
+
+
+def explain_command(command: Sequence[str], out: Path | None, say: Say, *, fullgraph: bool = False) -> Explained:
+    if len(command) == 1 and Path(command[0]).is_dir():
+        return _explain_folder(Path(command[0]), out)
+    words = launcher.resolve(command)
+    out = make_output_folder(out, words)
+    session = out / "logs" / "watch"
+    session.mkdir(parents=True)
+    theirs = os.environ.get(TRACE)  # a program that is traced already goes on to be, where its user wants it
+    folder = Path(theirs) if theirs else out / "logs" / "trace"
+    before = set(trace_files(folder)) if folder.is_dir() else set()
+    stop = (lambda: _broke(session)) if fullgraph else None
+    try:
+        ended = launcher.run(words, session, Options(explain=True), extra={TRACE: str(folder.resolve())}, tick=stop)
+    except CommandNotFound:
+        shutil.rmtree(out, ignore_errors=True)  # nothing of the run stays
+        raise
+    say("reading what torch's trace holds of it")
+    traces = [p for p in trace_files(folder) if p not in before] if folder.is_dir() else []
+    found = gather(traces, session, out, _notes(ended, session))
+    watched = bool(found.frames)
+    if not watched:
+        found = replace(found, notes=(*found.notes, _why_nothing(session)))
+    return _write(found, command, ended.exit_code, out, watched, ended)
+
+
+def _explain_folder(folder: Path, out: Path | None) -> Explained:
+    traces = [p for p in trace_files(folder) if p.is_file()]
+    if not traces:
+        raise BadUsage(f"{folder} holds no trace. Make one with TORCH_TRACE={folder} python ..., or give the program.")
+    out = make_output_folder(out, [folder.name])
+    found = gather(traces, None, out, ("made from a trace: how often a break is hit is not in it",))
+    return _write(found, (str(folder),), None, out, bool(found.frames), None)
+
+
+def _write(
+    found: Explanation, command: Sequence[str], code: int | None, out: Path, watched: bool, ended: Ended | None
+) -> Explained:
+    data = to_json(found, version=__version__, command=command, exit_code=code)
+    files.write_json(out / "explain.json", data)
+    write_csv(out / "compile_times.csv", _rows(data))
+    files.write_text(out / "explain.txt", "\n".join(text(data)) + "\n")
+    files.write_text(out / "report.html", explain_page(data))
+    return Explained(data, out, watched, ended)
+
+
+def _rows(data: dict[str, Any]) -> list[dict[str, Any]]:
+    rows = [
+        {"function": f["function"], "source": f["source"], "graphs": f["graphs"], "compiles": f["compiles"],
+         "seconds": f["seconds"], **{f"{p}_seconds": s for p, s in f["phases"].items()}}
+        for f in sorted(data["frames"], key=lambda f: -float(f["seconds"]))
+    ]  # fmt: skip
+    return rows or [{"function": "", "source": "", "graphs": 0, "compiles": 0, "seconds": 0.0}]
+
+
+def _broke(session: Path) -> bool:
+    return any(process.of("break") for process in processes(session))
+
+
+def _notes(ended: Ended, session: Path) -> list[str]:
+    found = []
+    if ended.stopped:
+        found.append("the program was ended at its first graph break, as --fullgraph asks")
+    elif ended.interrupted:
+        found.append("the program was interrupted (Ctrl-C): this is what it did until then")
+    elif ended.exit_code:
+        found.append(f"the program ended with {ended.exit_code}: this is what it did until then")
+    if (session / "trouble.log").exists():
+        found.append(
+            "torchsleuth had trouble of its own while watching; see logs/watch/trouble.log, and please report it"
+        )
+    return found
+
+
+def _why_nothing(session: Path) -> str:
+    if not any(True for _ in processes(session)):
+        return (
+            "nothing was seen: no process of the program imported torch with torchsleuth installed beside it; "
+            "install torchsleuth into the Python that the program runs"
+        )
+    return "nothing was seen: the program imported torch, but no torch.compile was reached"

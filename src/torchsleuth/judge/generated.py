@@ -1,0 +1,95 @@
+"""What the generated code of a failing kernel says of where it came from.
+
+A trial compiles into a cache folder of its own.  There stands the Python that Inductor wrote, and what it calls: a
+traceback (of an exception, or of a signal) gives the line that called the kernel; a C++ compiler that gave up leaves a
+source without a library.  Kernels are named after their ATen operators, and comments name the graph's own nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_PLACE = re.compile(r'File "([^"\n]+\.py)", line (\d+)')
+_CALLED = re.compile(r"^\s*(?:[\w, ()]+ = )?([\w.]+)\(")
+_KERNEL = re.compile(r"^(\w+) = async_compile\.\w+\([^\n]*?'''(.*?)'''", re.S | re.M)
+_NODES = re.compile(r"Source Nodes: \[([^\]]*)\]")
+_ATEN = re.compile(r"Original ATen: \[([^\]]*)\]")
+_MOST_FILES = 400
+
+
+@dataclass(frozen=True)
+class Noted:
+    """Names that are worth a guess; none of them is proof."""
+
+    nodes: tuple[str, ...] = ()  # of the graph that was compiled
+    operators: str = ""  # ATen names joined by "_", as kernels are named: mul_relu
+
+    def names(self, operator: str) -> bool:
+        return bool(operator) and f"_{operator}_" in f"_{self.operators}_"
+
+
+def noted_in(cache: Path, text: str) -> Noted:
+    """The nodes and operators of the kernel that failed, given the traceback; nothing where no kernel is known."""
+    wrappers = {str(path.resolve()): path for path in sorted(cache.rglob("*.py"))[:_MOST_FILES]}
+    if not wrappers:
+        return Noted()
+    called = [_read_call(wrappers[p], int(line)) for p, line in _PLACE.findall(text) if p in wrappers]
+    found = [noted for noted in called if noted is not None][-1:] or list(_not_built(cache, wrappers.values(), text))
+    nodes = tuple(dict.fromkeys(name for noted in found for name in noted.nodes))
+    return Noted(nodes, "_".join(dict.fromkeys(n.operators for n in found if n.operators)))
+
+
+def _read_call(wrapper: Path, line: int) -> Noted | None:
+    lines = wrapper.read_text(errors="replace").splitlines()
+    if not 0 < line <= len(lines):
+        return None
+    call = _CALLED.match(lines[line - 1])
+    if call is None or call.group(1).startswith("async_compile"):
+        return None
+    comments, above = [], line - 2
+    while above >= 0 and lines[above].lstrip().startswith("#"):
+        comments.append(lines[above])
+        above -= 1
+    return _of_name(call.group(1), "\n".join(comments))
+
+
+def _not_built(cache: Path, wrappers: Iterable[Path], text: str) -> Iterator[Noted]:
+    """Kernels whose C++ has no library beside it; of several, those that the error speaks of."""
+    sources = [p for p in sorted(cache.rglob("*.cpp"))[:_MOST_FILES] if not p.with_suffix(".so").exists()]
+    spoken = [p for p in sources if p.name in text]
+    code = [p.read_text(errors="replace") for p in spoken or sources]
+    for wrapper in wrappers:
+        whole = wrapper.read_text(errors="replace")
+        for kernel in _KERNEL.finditer(whole):
+            if any(kernel.group(2).strip() in one for one in code):
+                yield _of_name(kernel.group(1), _comments_above(whole[: kernel.start()]))
+
+
+def _comments_above(text: str) -> str:
+    lines: list[str] = []
+    for line in reversed(text.rstrip().splitlines()):
+        if not line.startswith("#"):
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _of_name(kernel: str, comments: str) -> Noted:
+    nodes = [n.strip() for part in _NODES.findall(comments) for n in part.split(",") if n.strip()]
+    aten = [_bare(n) for part in _ATEN.findall(comments) for n in part.split(",") if n.strip()]
+    if "fused_" in kernel:
+        aten.append(re.sub(r"_\d+$", "", kernel.partition("fused_")[2]))
+    elif not aten:
+        aten.append(_bare(kernel))
+    return Noted(tuple(nodes), "_".join(aten))
+
+
+def _bare(name: str) -> str:
+    """ "mm" for extern_kernels.mm, aten.mm and torch.ops.aten.mm.default."""
+    words = name.strip().split(".")
+    if "aten" in words[:-1]:
+        return words[words.index("aten") + 1]
+    return words[-1]

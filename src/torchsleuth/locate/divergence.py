@@ -1,0 +1,46 @@
+"""The first operator whose result is wrong: all that is computed becomes a result, and is compared with eager."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from torchsleuth.case.failure import Failure
+from torchsleuth.case.ir import Node, Op, Ref
+from torchsleuth.case.model import Case
+from torchsleuth.referee import told
+
+JudgeCase = Callable[[Case], Failure | None]  # how it fails, if it does
+
+
+@dataclass(frozen=True)
+class Diverging:
+    """Operators whose results are wrong, in the order of the graph: the first is the culprit, the others carry it."""
+
+    wrong: tuple[Node, ...]
+    errors: dict[str, tuple[float, float]]  # node: error of compiled and of eager, relative
+
+    @property
+    def culprit(self) -> Node | None:
+        return self.wrong[0] if self.wrong else None
+
+
+def find(case: Case, judge: JudgeCase) -> Diverging | None:
+    """None where the fault is gone as soon as everything is a result, or lies in what the graph writes."""
+    opened, nodes = with_every_result(case)
+    failure = judge(opened)
+    errors: dict[str, tuple[float, float]] = {}
+    for row in told.read(failure.text) if failure is not None else ():
+        place = re.fullmatch(r"out\[(\d+)\]", row.path)
+        if place and int(place.group(1)) < len(nodes):
+            errors[nodes[int(place.group(1))].name] = (row.compiled_error, row.eager_error)
+    found = tuple(n for n in nodes if n.name in errors)
+    return Diverging(found, errors) if found else None
+
+
+def with_every_result(case: Case) -> tuple[Case, Sequence[Node]]:
+    nodes = [n for n in case.graph.nodes if n.is_call and n.op is not Op.OUTPUT and n.value is not None]
+    output = replace(case.graph.output, args=(tuple(Ref(n.name) for n in nodes),))
+    graph = replace(case.graph, nodes=(*case.graph.nodes[:-1], output))
+    return replace(case, graph=graph), nodes

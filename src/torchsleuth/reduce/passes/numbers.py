@@ -1,0 +1,66 @@
+"""Of wrong numbers: less to compare, a plainer backward, inputs that make the error plain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from torchsleuth.case.model import Case, Storage, Tensor
+from torchsleuth.case.program import CannotRender, observed
+from torchsleuth.reduce.passes.inputs import _changed
+
+_MOST_ELEMENTS = 64  # that stand in a script as a literal
+
+
+def one_result(case: Case) -> Iterator[Case]:
+    """Of all that a caller can see, only one thing."""
+    if case.check is None or case.check.only:
+        return
+    try:
+        names = observed(case)
+    except CannotRender:
+        return
+    if len(names) > 1:
+        for name in names:
+            yield replace(case, check=replace(case.check, only=(name,)))
+
+
+def plain_tangents(case: Case) -> Iterator[Case]:
+    if case.check is not None and case.phase.backward and case.check.tangents != "ones":
+        yield replace(case, check=replace(case.check, tangents="ones"))
+
+
+def made_inputs(case: Case) -> Iterator[Case]:
+    """Ones, zeros, counted or few plain elements instead of random ones; made instead of read."""
+    if case.phase.compiling:
+        return
+    storages = (*case.storages, Storage(0))
+    unkept = len(storages) - 1
+
+    def made(tensor: Tensor, fill: str) -> Tensor:
+        if "zero" in tensor.flags or _shared(case, tensor):
+            return tensor
+        if _order(tensor.fill) <= _order(fill) and not case.storages[tensor.storage].kept:
+            return tensor  # no plainer than what it is
+        if fill == "literal" and not (0 < len(tensor.literal) == math.prod(tensor.shape) <= _MOST_ELEMENTS):
+            return tensor
+        return replace(tensor, fill=fill, storage=unkept)
+
+    for fill in _FILLS:
+        for simpler in _changed(case, lambda t, fill=fill: made(t, fill)):  # type: ignore[misc]
+            yield replace(simpler, storages=storages)
+
+
+_FILLS = ("ones", "zeros", "arange", "", "literal")  # plainest first; "" is random
+
+
+def _order(fill: str) -> int:
+    return _FILLS.index(fill) if fill in _FILLS else len(_FILLS)
+
+
+def _shared(case: Case, tensor: Tensor) -> bool:
+    """Tensors in one memory are views of it: what fills them is not theirs alone."""
+    if not case.storages[tensor.storage].kept and case.storages[tensor.storage].nbytes == 0:
+        return False
+    return sum(isinstance(v, Tensor) and v.storage == tensor.storage for v in case.inputs) > 1

@@ -1,0 +1,64 @@
+"""Runs the passes: what several of them propose is judged at once, and one by one only where that no longer fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torchsleuth.case.ir import operators
+from torchsleuth.case.model import Case
+from torchsleuth.reduce.oracle import Oracle
+from torchsleuth.reduce.passes import Pass
+
+Say = Callable[[str], None]
+
+
+class Simplifier:
+    def __init__(self, oracle: Oracle, width: int, say: Say) -> None:
+        self._oracle = oracle
+        self._width = width
+        self._say = say
+        self._refused: dict[str, tuple[int, int]] = {}  # pass -> proposals and operators when it last had no success
+
+    def round(self, passes: Sequence[Pass]) -> bool:
+        """Every pass once, until it has nothing left that still fails; True where something became simpler."""
+        before = self._oracle.best
+        busy = [p for p in passes if p.name not in self._refused and next(iter(p.propose(before)), None) is not None]
+        if busy:
+            self._say(f"simplifying: {', '.join(p.name for p in busy)}")
+        self._together([p for p in busy if p.bold])
+        for step in passes:
+            while self._improve(step):
+                pass
+        return self._oracle.best != before
+
+    def _together(self, passes: Sequence[Pass]) -> None:
+        """The boldest proposal of every pass on top of each other: all, else each half."""
+        if len(passes) < 2:
+            return
+        changed = self._oracle.best
+        for step in passes:
+            changed = next(iter(step.propose(changed)), changed)
+        if self._oracle.fails(changed):
+            self._oracle.accept(changed)
+            return
+        middle = len(passes) // 2
+        self._together(passes[:middle])
+        self._together(passes[middle:])
+
+    def _improve(self, step: Pass) -> bool:
+        """Tries the pass's proposals in order, the boldest alone, then some at once; True when one was kept.
+
+        A pass that was refused is asked again only where it proposes another number of things, or to fewer operators.
+        """
+        proposals: list[Case] = list(step.propose(self._oracle.best))
+        situation = len(proposals), operators(self._oracle.best.graph)
+        if self._refused.get(step.name) == situation:
+            return False
+        for start in (0, *range(1, len(proposals), self._width)):
+            batch = proposals[start : start + (self._width if start else 1)]
+            for case, fails in zip(batch, self._oracle.fail(batch), strict=True):
+                if fails:
+                    self._oracle.accept(case)
+                    return True
+        self._refused[step.name] = situation
+        return False

@@ -1,0 +1,114 @@
+"""A graph inside a running program, refereed with the program's own inputs, none of which is touched."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from torchsleuth import torch_api
+from torchsleuth.referee.referee import Report, referee
+from torchsleuth.referee.values import Seen, flatten
+
+Function = Callable[..., Any]
+
+
+def check_graph(eager: Function, compiled: Function, inputs: Sequence[Any], *, backward: bool) -> Report:
+    """Outputs, what is left in inputs, and gradients where `backward` asks for them and there are any."""
+
+    def run(function: Function) -> list[Seen]:
+        return observe(function, inputs, backward=backward)
+
+    with untouched_generators():
+        return referee(lambda: run(eager), lambda: run(compiled))
+
+
+def observe(function: Function, inputs: Sequence[Any], *, backward: bool) -> list[Seen]:
+    given = copies(inputs)
+    outputs = function(*given)
+    seen = list(flatten(outputs, "out"))
+    if backward:
+        run_backward(outputs)
+    for i, value in enumerate(given):
+        if isinstance(value, torch.Tensor):
+            seen += flatten(value, f"inputs[{i}]")
+            if backward and value.requires_grad:
+                seen += flatten(value.grad, f"inputs[{i}].grad")
+    return seen
+
+
+def run_backward(outputs: Any) -> None:
+    """With weights that differ from element to element: a sum would hide what adds up to nothing."""
+    ends = [o for o in _tensors(outputs) if o.requires_grad]
+    if not ends:
+        return
+    weights = [torch.linspace(0.5, 1.5, o.numel(), device=o.device).to(o.dtype).view(o.shape) for o in ends]
+    with contextlib.ExitStack() as stack:
+        for device in {o.device.type for o in ends}:
+            # Programs leave autocast before they call backward().
+            stack.enter_context(torch.autocast(device, enabled=False))
+        torch.autograd.backward(ends, weights)
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _tensors(one)
+    elif isinstance(value, Mapping):
+        yield from _tensors(list(value.values()))
+
+
+def copies(inputs: Sequence[Any]) -> list[Any]:
+    """Fresh inputs that share memory among themselves as the given ones do."""
+    families: dict[int, list[int]] = {}
+    for i, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+            families.setdefault(value.untyped_storage().data_ptr() or -i - 1, []).append(i)
+    found = list(inputs)
+    for family in families.values():
+        for i, copy in zip(family, _copied([inputs[i] for i in family]), strict=True):
+            found[i] = _like(copy, inputs[i])
+    for i, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
+            found[i] = _like(value.detach().clone(), value)
+    return found
+
+
+def _copied(family: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    first = family[0].detach()
+    if len(family) == 1 and not _overlaps_itself(first):
+        # Also where a mode makes another dtype of it: the copy goes through operators.
+        fresh = torch.empty_strided(first.shape, first.stride(), dtype=first.dtype, device=first.device)
+        return [fresh.copy_(first)]
+    size = min(t.element_size() for t in family)
+    with torch_api.modes_off():  # one that made another dtype of a view would lose what the view looks into
+        plain = next(t for t in family if t.element_size() == size).detach()
+        whole = torch.as_strided(plain, (plain.untyped_storage().nbytes() // size,), (1,), 0).clone()
+    whole = whole.clone()
+    return [
+        (whole if t.dtype == plain.dtype else whole.view(t.dtype)).as_strided(t.shape, t.stride(), t.storage_offset())
+        for t in family
+    ]
+
+
+def _overlaps_itself(tensor: torch.Tensor) -> bool:
+    return any(size > 1 and step == 0 for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def _like(copy: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
+    if given.requires_grad:
+        copy = copy.requires_grad_()
+        if not given.is_leaf:
+            copy.retain_grad()
+    return copy
+
+
+@contextlib.contextmanager
+def untouched_generators() -> Iterator[None]:
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_available() and torch.cuda.is_initialized() else ()
+    with torch.random.fork_rng(devices=list(devices)):
+        yield

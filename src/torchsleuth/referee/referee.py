@@ -1,0 +1,112 @@
+"""Four runs, as many as are needed: eager, compiled; where they differ, eager again and eager in float64."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from torchsleuth.referee import verdict
+from torchsleuth.referee.upcast import NoReference, Upcast
+from torchsleuth.referee.values import Seen
+from torchsleuth.referee.verdict import Difference, References
+
+Run = Callable[[], Sequence[Seen]]
+_LEAST_NUDGE = 2.0**-19
+_ZERO_NUDGE = 1e-3  # how far a zero is moved, for whole numbers: ties are often between zeros
+
+
+@dataclass(frozen=True)
+class Report:
+    wrong: tuple[Difference, ...] = ()
+    excused: tuple[Difference, ...] = ()
+    compared: int = 0
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def how(self) -> str:
+        """What makes two wrong results the same bug: the first kind of difference, values last."""
+        kinds = [d.how for d in self.wrong]
+        return next((k for k in ("type", "shape", "dtype", "nan") if k in kinds), "values")
+
+    @property
+    def size(self) -> float:
+        return max((d.compiled_error for d in self.wrong), default=0.0)
+
+
+def referee(eager: Run, compiled: Run, *, seed: int = 0) -> Report:
+    """Each run makes its own inputs; the random numbers drawn are the same in all."""
+    began = time.perf_counter()
+    first = _seeded(eager, seed)
+    got = _seeded(compiled, seed)
+    pairs = _paired(first, got)
+    suspects = [(e, c) for e, c in pairs if c is None or e is None or not verdict.alike(e.value, c.value)]
+    if not suspects:
+        return Report(compared=len(pairs), seconds=time.perf_counter() - began)
+    notes: list[str] = []
+    again = {s.path: s.value for s in _seeded(eager, seed)}
+    references = _references(eager, seed, notes)
+    wrong: list[Difference] = []
+    excused: list[Difference] = []
+    for e, c in suspects:
+        found = _difference(e, c, again, references)
+        if found is not None:
+            (excused if found.excused else wrong).append(found)
+    return Report(tuple(wrong), tuple(excused), len(pairs), tuple(notes), time.perf_counter() - began)
+
+
+def _difference(
+    e: Seen | None, c: Seen | None, again: dict[str, object], references: dict[str, References]
+) -> Difference | None:
+    if e is None or c is None:
+        path = (e or c or Seen("", None)).path
+        return Difference(path, "type", "compiled gives no such value" if c is None else "eager gives no such value")
+    plain = verdict.plain_difference(e.path, e.value, c.value)
+    if plain is not None or not isinstance(e.value, torch.Tensor):
+        return plain
+    if not verdict.alike(e.value, again.get(e.path)):
+        return Difference(e.path, "values", "eager differs from itself", excused="eager itself is not deterministic")
+    return verdict.judge(e.path, e.value, c.value, references.get(e.path))
+
+
+def _paired(first: Sequence[Seen], got: Sequence[Seen]) -> list[tuple[Seen | None, Seen | None]]:
+    left, right = {s.path: s for s in first}, {s.path: s for s in got}
+    return [(left.get(p), right.get(p)) for p in dict.fromkeys([*left, *right])]
+
+
+def _seeded(run: Run, seed: int) -> Sequence[Seen]:
+    torch.manual_seed(seed)
+    return run()
+
+
+def _references(eager: Run, seed: int, notes: list[str]) -> dict[str, References]:
+    try:
+        with Upcast() as exact_mode:
+            exact = {s.path: s.value for s in _seeded(eager, seed)}
+    except Exception as error:  # whatever the model does there, eager and compiled are compared without it
+        what = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        notes.append(f"there is no float64 reference ({what}); only what no rounding explains counts")
+        return {}
+    if exact_mode.mixed:
+        notes.append(
+            "these ran in their own precision in the float64 reference: " + ", ".join(sorted(exact_mode.mixed))
+        )
+    nudge = max(_LEAST_NUDGE, 2 * exact_mode.coarsest if exact_mode.coarsest > 2.0**-20 else 0.0)
+    moved: list[tuple[dict[str, object], bool]] = []
+    for sign in (1, -1):
+        for floor in (0.0, _ZERO_NUDGE):
+            try:
+                with Upcast(sign * nudge, floor, seed=7):
+                    moved.append(({s.path: s.value for s in _seeded(eager, seed)}, bool(floor)))
+            except (RuntimeError, ValueError, IndexError, NoReference):
+                continue  # a nudge may leave what the program allows
+    return {path: _of_one(path, value, moved, nudge) for path, value in exact.items()}
+
+
+def _of_one(path: str, value: object, moved: Sequence[tuple[dict[str, object], bool]], nudge: float) -> References:
+    """Floats are not moved away from zero: masks and padding are zeros that mean something."""
+    floats = isinstance(value, torch.Tensor) and (value.dtype.is_floating_point or value.dtype.is_complex)
+    return References(value, [m.get(path) for m, zeros in moved if not (floats and zeros)], nudge)

@@ -1,0 +1,140 @@
+"""Eager in float64: every operator gets and gives float64 where the program had a narrower float.
+
+Not a copy of the model cast to double: a cast inside the model (`x.half()`, autocast, `dtype=torch.float32`) would
+bring the rounding back, and noise would be called a bug.  So the operators themselves are caught, below autograd and
+autocast.  Random numbers are drawn in the program's own dtype, and so are the same as in the other runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from torchsleuth import torch_api
+
+_NARROW = {torch.float32, torch.float16, torch.bfloat16}
+_WIDE = {**dict.fromkeys(_NARROW, torch.float64), torch.complex64: torch.complex128, torch.complex32: torch.complex128}
+_EPSILON = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7, torch.float32: 2.0**-23}
+
+
+class NoReference(Exception):
+    """An operator looks at the bits of a float: there is no float64 run of it."""
+
+
+_active = 0
+
+
+def is_active() -> bool:
+    """Whether a float64 run is under way: what is copied for it should be wide."""
+    return _active > 0
+
+
+class Upcast(torch_api.dispatch_mode()):  # type: ignore[misc]
+    """`nudge` moves every float that enters by about so much of its size, and zeros by `floor`."""
+
+    def __init__(self, nudge: float = 0.0, floor: float = 0.0, seed: int = 0) -> None:
+        super().__init__()
+        self.mixed: set[str] = set()  # operators that ran in the program's own precision
+        self.coarsest = 2.0**-23  # rounding of the narrowest float that was seen
+        self._nudge = nudge
+        self._floor = floor
+        self._random = torch.Generator().manual_seed(seed)
+
+    def __enter__(self) -> Upcast:
+        global _active
+        _active += 1
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        global _active
+        _active -= 1
+        super().__exit__(*error)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            return self._draw(func, args, kwargs)
+        if torch_api.reads_bits(func) and any(t.is_floating_point() for t in _tensors(args)):
+            raise NoReference(str(func))
+        targets = _written(func, args)
+        wide_args = _map(args, lambda v: self._wide(v, targets))
+        wide_kwargs = {k: _map(v, lambda v: self._wide(v, targets)) for k, v in kwargs.items()}
+        try:
+            result = func(*wide_args, **wide_kwargs)
+        except (RuntimeError, NotImplementedError, TypeError) as error:
+            if "not implemented for" not in str(error) and "expected" not in str(error).lower():
+                raise
+            self.mixed.add(str(func))
+            result = func(*_map(args, _narrow), **{k: _map(v, _narrow) for k, v in kwargs.items()})
+        return _map(result, self._entered)
+
+    def _wide(self, value: Any, targets: set[int]) -> Any:
+        if isinstance(value, torch.dtype):
+            self._note(value)
+            return _WIDE.get(value, value)
+        if isinstance(value, torch.Tensor) and value.dtype in _WIDE and id(value) not in targets:
+            self._note(value.dtype)
+            return self._nudged(value.to(_WIDE[value.dtype]))
+        return value
+
+    def _entered(self, value: Any) -> Any:
+        """What an operator gives although all it got was wide: a constant, or a draw."""
+        if isinstance(value, torch.Tensor) and value.dtype in _WIDE:
+            self._note(value.dtype)
+            return self._nudged(value.to(_WIDE[value.dtype]))
+        return value
+
+    def _note(self, dtype: torch.dtype) -> None:
+        self.coarsest = max(self.coarsest, _EPSILON.get(dtype, 0.0))
+
+    def _nudged(self, tensor: torch.Tensor) -> torch.Tensor:
+        if not self._nudge or not tensor.is_floating_point() or not tensor.numel():
+            return tensor
+        step = torch.rand(tensor.shape, generator=self._random, dtype=torch.float64).to(tensor.device) * 2 - 1
+        moved = tensor * (1 + abs(self._nudge) * (step if self._nudge > 0 else -step))
+        if self._floor:
+            moved = moved + (step if self._nudge > 0 else -step) * self._floor * abs(self._nudge)
+        return torch.where(tensor.isfinite(), moved, tensor)
+
+    def _draw(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        narrow_args = _map(args, _narrow)
+        result = func(*narrow_args, **{k: _map(v, _narrow) for k, v in kwargs.items()})
+        for given, used in zip(args, narrow_args, strict=True):
+            if isinstance(given, torch.Tensor) and given is not used and id(given) in _written(func, args):
+                given.copy_(used)
+                return given
+        return _map(result, self._entered)
+
+
+def _narrow(value: Any) -> Any:
+    """What the program had, most likely: the dtypes themselves are gone by now."""
+    if isinstance(value, torch.Tensor) and value.dtype is torch.float64:
+        return value.to(torch.float32)
+    if isinstance(value, torch.Tensor) and value.dtype is torch.complex128:
+        return value.to(torch.complex64)
+    return value
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [t for one in value for t in _tensors(one)]
+    return []
+
+
+def _written(func: Any, args: Sequence[Any]) -> set[int]:
+    """Arguments that the operator writes: they must stay the objects they are."""
+    return {id(t) for place in torch_api.written_arguments(func) if place < len(args) for t in _tensors(args[place])}
+
+
+def _map(value: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, (list, tuple)):
+        mapped = [_map(v, change) for v in value]
+        return type(value)(mapped) if type(value) in (list, tuple) else tuple(mapped)
+    return change(value)

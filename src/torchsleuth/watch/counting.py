@@ -1,0 +1,205 @@
+"""Counts, inside the program, what torch's structured trace does not hold.
+
+The trace tells of a graph break when it compiles, once.  How often it is hit, and how often compiled code serves again,
+is counted here: the bytecode that Dynamo generates gets one addition to a cell of a mapped file, so that the numbers
+survive a crash.  A frame that ends at a break runs that addition each time it comes there, since generated code holds
+one break at most.  A frame that Dynamo gives up at a break (inside a loop, a `with`) runs its own code; that code gets
+the addition at the line of the break.
+
+Beside it the values that a recompilation met are kept: the trace says `scale == 0.5` failed, not what scale was.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import logging
+import mmap
+import os
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from torchsleuth import torch_api
+from torchsleuth.watch import begin
+from torchsleuth.watch.guarded import guarded
+from torchsleuth.watch.observer import forget_our_frames
+from torchsleuth.watch.session import Outbox
+from torchsleuth.watch.values import values_of
+
+COUNTS = "counts"
+SLOTS = 1 << 16
+_FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
+
+
+class Cells:
+    """Numbers in a mapped file; a fork that compiles anew gets a file of its own."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._pid = 0
+        self._used = 0
+        self._array: Any = None
+
+    def take(self, compile_id: str, again: int, line: int | None = None) -> tuple[Any, int] | None:
+        """A cell for the generated code of `compile_id`, or for one line of a frame that Dynamo gave up."""
+        if self._pid != os.getpid():
+            self._open()
+        if self._used >= SLOTS:
+            return None
+        slot, self._used = self._used, self._used + 1
+        self._outbox.event("cell", slot=slot, compile_id=compile_id, again=again, line=line)
+        return self._array, slot
+
+    def _open(self) -> None:
+        path = self._outbox.here().folder / COUNTS
+        with path.open("w+b") as file:
+            file.truncate(SLOTS * 8)
+            mapped = mmap.mmap(file.fileno(), SLOTS * 8)
+        self._array = (ctypes.c_uint64 * SLOTS).from_buffer(mapped)
+        self._pid, self._used = os.getpid(), 0
+
+
+@dataclass
+class Conversion:
+    """A frame that Dynamo is converting, and the break it met."""
+
+    frame: Any
+    break_text: str = ""
+    compile_id: str = ""
+
+
+class Counter(logging.Handler):
+    def __init__(self, outbox: Outbox) -> None:
+        super().__init__()
+        self.outbox = outbox
+        self.cells = Cells(outbox)
+        self.active = True
+        self._local = threading.local()
+        self._starts: dict[str, int] = {}  # torch._dynamo.reset() lets compile ids begin anew
+
+    @property
+    def _conversions(self) -> list[Conversion]:
+        found: list[Conversion] = self._local.__dict__.setdefault("conversions", [])
+        return found
+
+    # --- what the trace tells, at the moment it does ----------------------------------------------------------------
+
+    def emit(self, record: logging.LogRecord) -> None:
+        metadata = getattr(record, "metadata", None)
+        if not isinstance(metadata, dict):
+            return
+        name = metadata.get("artifact", {}).get("name")
+        if "dynamo_start" in metadata:
+            guarded(self._started)()
+        elif name == "dynamo_graph_break_reason":
+            guarded(self._broke)(str(getattr(record, "payload", "")))
+        elif name == "recompile_reasons":
+            guarded(self._recompiles)()
+
+    def _started(self) -> None:
+        compile_id = torch_api.compile_id()
+        self._starts[compile_id] = self._starts.get(compile_id, 0) + 1
+
+    def _again(self, compile_id: str) -> int:
+        return max(0, self._starts.get(compile_id, 1) - 1)
+
+    def _broke(self, text: str) -> None:
+        compile_id = torch_api.compile_id()
+        self.outbox.event("break", compile_id=compile_id, text=text[:4000])
+        if self._conversions:
+            self._conversions[-1].break_text = text
+            self._conversions[-1].compile_id = compile_id
+
+    def _recompiles(self) -> None:
+        if self._conversions:
+            compile_id = torch_api.compile_id()
+            values = values_of(getattr(self._conversions[-1].frame, "f_locals", {}))
+            self.outbox.event("values", compile_id=compile_id, again=self._starts.get(compile_id, 0), values=values)
+
+    # --- frames -----------------------------------------------------------------------------------------------------
+
+    @guarded
+    def generated(self, code: CodeType, generated: CodeType) -> CodeType | None:
+        """What runs in place of `generated`: the same, counted."""
+        if torch_api.bytecode_is_kept():
+            return None
+        compile_id = torch_api.compile_id()
+        cell = self.cells.take(compile_id, self._again(compile_id))
+        return None if cell is None else torch_api.counting(generated, *cell)
+
+    def began(self, frame: Any) -> Conversion:
+        torch_api.on_trace(self)  # torch._logging.set_logs may have taken us off
+        conversion = Conversion(frame)
+        self._conversions.append(conversion)
+        return conversion
+
+    @guarded
+    def left(self, conversion: Conversion, result: Any) -> Any:
+        """What the frame callback gives: where Dynamo gave up at a break, the frame's own code with a counter in it."""
+        self._conversions.remove(conversion)
+        if conversion.break_text and getattr(result, "guarded_code", result) is None:
+            return self._count_line(conversion)
+        return None
+
+    def _count_line(self, conversion: Conversion) -> Any:
+        code = conversion.frame.f_code
+        line = _line_in(code, conversion.break_text)
+        if line is None or code.co_flags & _SUSPENDS or torch_api.bytecode_is_kept():
+            return None
+        cell = self.cells.take(conversion.compile_id, self._again(conversion.compile_id), line)
+        if cell is None:
+            return None
+        return torch_api.run_instead(torch_api.counting(code, *cell, line), conversion.compile_id)
+
+
+def _line_in(code: CodeType, break_text: str) -> int | None:
+    """The line of `code` at which the break was met, itself or in what it called."""
+    _, _, stack = break_text.partition("User code traceback:")
+    lines = {number for _, _, number in code.co_lines()}
+    for file, line, _ in reversed(_FRAME.findall(stack.partition("\n\n")[0])):
+        if file == code.co_filename and int(line) in lines:
+            return int(line)
+    return None
+
+
+_SUSPENDS = 0x20 | 0x80 | 0x200  # generators, coroutines and asynchronous generators keep their frame
+
+
+def install(outbox: Outbox) -> Callable[[], None]:
+    """Begins to count in this process; gives what ends it."""
+    counter = Counter(outbox)
+    unhook = torch_api.on_bytecode(counter.generated)
+    torch_api.on_trace(counter)
+    begin.on_import("torch._dynamo.convert_frame", functools.partial(_hook_frames, counter=counter))
+
+    def end() -> None:
+        counter.active = False
+        unhook()
+        torch_api.no_more_trace(counter)
+
+    return end
+
+
+def _hook_frames(module: Any, counter: Counter) -> None:
+    holder = module.CatchErrorsWrapper
+    original = holder.__call__
+
+    @functools.wraps(original)
+    def convert(self: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        if not counter.active:
+            return original(self, *args, **kwargs)
+        conversion = counter.began(args[0] if args else None)
+        try:
+            result = original(self, *args, **kwargs)
+        except BaseException as error:
+            counter.left(conversion, error)
+            forget_our_frames(error)
+            raise
+        return counter.left(conversion, result) or result
+
+    holder.__call__ = convert

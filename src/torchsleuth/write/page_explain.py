@@ -1,0 +1,301 @@
+"""report.html of `torchsleuth explain`, from explain.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torchsleuth.write.explained import count, headline, how_often, times, what_is_lost
+from torchsleuth.write.markup import Content, Markup, code_lines, page, render, table, tag, tiles, words
+from torchsleuth.write.pictures import bars, icicle
+
+_FILES = {
+    "graph.py": "graph", "runnable.py": "runnable", "forward.py": "forward", "backward.py": "backward",
+    "joint.py": "joint", "transformed.py": "transformed", "ir_before_fusion.txt": "IR before fusion",
+    "ir_after_fusion.txt": "IR after fusion", "output_code.py": "generated code", "guards.txt": "guards",
+    "generated.py": "what runs",
+}  # fmt: skip
+
+_OUTCOMES = {
+    "compiled": ("good", "compiled whole"),
+    "broken": ("warn", "compiled in pieces"),
+    "eager": ("bad", "runs uncompiled"),
+    "failed": ("bad", "failed to compile"),
+}
+
+_WORDS = (
+    ("graph", "A stretch of your function that Dynamo turned into one list of operators, compiled as one."),
+    (
+        "graph break",
+        "A place where Dynamo cannot go on. What comes before is one graph, what comes after another; the line itself "
+        "runs in plain Python.",
+    ),
+    ("hit", "The program came to the break while it ran."),
+    ("guard", "A check made before compiled code is used: sizes, dtypes, values that were compiled in."),
+    ("recompilation", "A guard failed for all that was compiled before, so the function was compiled once more."),
+    ("limit", "After so many compilations of one function (8 unless set) Dynamo leaves new calls uncompiled."),
+    ("Dynamo", "Reads your Python and captures graphs."),
+    ("AOTAutograd", "Traces the backward and makes both graphs of plain operators."),
+    ("passes", "Rewrites of a graph that make it faster."),
+    ("lowering", "Turns operators into Inductor's loops."),
+    ("scheduling", "Orders and fuses the loops."),
+    ("code generation", "Writes C++ or Triton code."),
+    ("kernel compile", "Runs the C++ or Triton compiler, or loads what it made before."),
+    ("caches", "Looks up and stores what was compiled in earlier runs."),
+    ("operators", "Calls in the graphs as Dynamo captured them."),
+)
+
+
+def explain_page(data: Mapping[str, Any]) -> str:
+    command = " ".join(map(str, data["command"])) or "this process"
+    return page(
+        "What torch.compile made of it",
+        f"{command}  ·  torch {data['torch'] or 'unknown'}",
+        (
+            ("summary", "Summary", _summary(data)),
+            ("breaks", f"Graph breaks ({len(data['breaks'])})", _breaks(data["breaks"])),
+            ("recompiles", f"Recompilations ({len(data['recompiles'])})", _recompiles(data["recompiles"])),
+            ("functions", f"Functions ({len(data['frames'])})", _functions(data)),
+            ("time", "Compile time", _time(data)),
+            ("graphs", f"Graphs ({data['graph_count']})", _graphs(data["graphs"])),
+            ("words", "Words on this page", words(_WORDS)),
+        ),
+    )
+
+
+def explain_fragment(data: Mapping[str, Any]) -> str:
+    """The same in short, for a notebook: no styles, no script."""
+    rows = [(b["reason"], f"{b['source']} in {b['function']}", how_often(b), b["advice"]) for b in data["breaks"]]
+    again = [
+        (r["cause"], f"{r['source']} in {r['function']}", times(r["count"]), r["advice"]) for r in data["recompiles"]
+    ]
+    parts: list[Content] = [tag("p", tag("b", headline(data)))]
+    if rows:
+        parts.append(table(("graph break", "where", "how often", "what to do"), rows))
+    if again:
+        parts.append(table(("recompilation", "where", "how often", "what to do"), again))
+    return render(parts)
+
+
+def _summary(data: Mapping[str, Any]) -> Content:
+    seconds = sum(f["seconds"] for f in data["frames"])
+    again = sum(r["count"] for r in data["recompiles"])
+    facts = tiles(
+        (
+            ("graphs", f"{data['graph_count']:,}"),
+            ("operators", f"{data['op_count']:,}"),
+            ("graph breaks", f"{len(data['breaks']):,}"),
+            ("recompilations", f"{again:,}"),
+            ("compile time", f"{seconds:.1f} s"),
+            ("functions", f"{len(data['frames']):,}"),
+        )
+    )
+    notes = [tag("p", f"Note: {note}.", class_="soft") for note in data["notes"]]
+    failures = [tag("p", f"Failed: {text[:500]}", class_="bad") for text in data["failures"]]
+    return [facts, _verdict(data), failures, notes]
+
+
+def _verdict(data: Mapping[str, Any]) -> Markup:
+    if not data["frames"]:
+        return tag("p", "Nothing was compiled.")
+    eager = [f for f in data["frames"] if f["outcome"] == "eager"]
+    if data["breaks"]:
+        worst = data["breaks"][0]
+        text = f"The costliest graph break is {worst['reason']} at {worst['source']}, {how_often(worst)}."
+        if eager:
+            text += f" {count(len(eager), 'function')} run{'s' * (len(eager) == 1)} uncompiled."
+    elif data["recompiles"]:
+        text = "No graph break; but functions were compiled more than once."
+    else:
+        text = "No graph break and no recompilation: every function was compiled once, whole."
+    return tag("p", text)
+
+
+def _breaks(breaks: Sequence[Mapping[str, Any]]) -> Content:
+    if not breaks:
+        return tag("p", "None: every function was captured whole.", class_="good")
+    return [
+        tag(
+            "p",
+            "The costliest first: how often it is hit, how small the pieces are, whether a whole function is lost.",
+            class_="soft",
+        ),
+        [_break(b) for b in breaks],
+    ]
+
+
+def _break(found: Mapping[str, Any]) -> Markup:
+    lost = what_is_lost(found)
+    return tag(
+        "article",
+        tag(
+            "header",
+            tag("h3", found["reason"]),
+            tag("span", how_often(found), class_="badge bad" if lost or found["raised"] else "badge warn"),
+            tag("span", f"{found['source']} in {found['function']}", class_="place"),
+        ),
+        _lines(found),
+        tag("p", lost, class_="bad") if lost else None,
+        tag("p", tag("b", "What to do: "), found["advice"], class_="do"),
+        _more(found["explanation"], found["stack"], found["torch_name"]),
+        class_="card",
+    )
+
+
+def _more(explanation: str, stack: Sequence[str], name: str) -> Markup:
+    return tag(
+        "details",
+        tag("summary", "torch's own words, and how the program came here"),
+        tag("p", tag("b", name), f": {explanation}" if explanation else ""),
+        tag("pre", "\n".join(stack) or "unknown"),
+    )
+
+
+def _lines(found: Mapping[str, Any]) -> Markup | None:
+    number = int(found["source"].rpartition(":")[2]) if found["source"].rpartition(":")[2].isdigit() else 0
+    return code_lines([(int(n), str(t)) for n, t in found["lines"]], number) if found["lines"] else None
+
+
+def _recompiles(recompiles: Sequence[Mapping[str, Any]]) -> Content:
+    if not recompiles:
+        return tag("p", "None: what was compiled first served every call.", class_="good")
+    return [_recompile(r) for r in recompiles]
+
+
+def _recompile(found: Mapping[str, Any]) -> Markup:
+    values = ", ".join(found["values"][:40])
+    return tag(
+        "article",
+        tag(
+            "header",
+            tag("h3", tag("code", found["cause"])),
+            tag("span", f"compiled again {times(found['count'])}", class_="badge warn"),
+            tag("span", f"{found['source']} in {found['function']}", class_="place"),
+        ),
+        _lines(found),
+        tag("p", tag("b", "Values seen: "), values) if values else None,
+        tag("p", f"The limit is reached: {found['function']} runs uncompiled for what does not match.", class_="bad")
+        if found["limit_hit"]
+        else None,
+        tag("p", found["tried"]) if found.get("tried") else None,
+        tag("p", tag("b", "What to do: "), found["advice"], class_="do"),
+        class_="card",
+    )
+
+
+def _functions(data: Mapping[str, Any]) -> Content:
+    if not data["frames"]:
+        return None
+    legend = tag(
+        "p", [[tag("span", class_=f"dot {kind}"), f"{text}   "] for kind, text in _OUTCOMES.values()], class_="soft"
+    )
+    return [legend, tag("div", _branches(_tree(data["frames"])), class_="tree")]
+
+
+def _tree(frames: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Frames below the places that the program came through to them."""
+    root: dict[str, Any] = {"frames": [], "below": {}}
+    for frame in frames:
+        here = root
+        for place in frame.get("stack", ())[-12:]:
+            here = here["below"].setdefault(place, {"frames": [], "below": {}})
+        here["frames"].append(frame)
+    return root
+
+
+def _branches(node: Mapping[str, Any]) -> Markup:
+    items = [tag("li", _leaf(frame)) for frame in node["frames"]]
+    items += [tag("li", tag("span", place, class_="place"), _branches(below)) for place, below in node["below"].items()]
+    return tag("ul", items)
+
+
+def _leaf(frame: Mapping[str, Any]) -> Content:
+    kind, text = _OUTCOMES[frame["outcome"]]
+    calls = "" if frame["calls"] is None else f", {count(frame['calls'], 'call')}"
+    size = f"{count(frame['graphs'], 'graph')}, {count(frame['ops'], 'operator')}"
+    facts = f" {size}, compiled {times(frame['compiles'])}{calls}, {frame['seconds']:.2f} s "
+    return [
+        tag("span", class_=f"dot {kind}", title=text),
+        tag("b", frame["function"]),
+        facts,
+        tag("span", frame["source"], class_="place"),
+    ]
+
+
+def _time(data: Mapping[str, Any]) -> Content:
+    if not data["steps"]:
+        return None
+    slowest = sorted(data["frames"], key=lambda f: -f["seconds"])[:10]
+    graphs = sorted(data["graphs"], key=lambda g: -g["seconds"])[:10]
+    beside = tag(
+        "p",
+        "Beside this page: ",
+        tag("a", "compile_times.csv", href="compile_times.csv"),
+        " (a row a function), ",
+        tag("a", "trace.json", href="trace.json"),
+        " (for ui.perfetto.dev or chrome://tracing).",
+        class_="soft",
+    )
+    how = (
+        "Each box is as wide as the time it took; what happened inside stands below. Click a box to widen it, the top "
+        "one to go back."
+    )
+    return [
+        bars(data["steps"]),
+        tag("p", how, class_="soft"),
+        icicle(data["picture"]),
+        tag("h3", "The most expensive functions"),
+        table(
+            ("function", "where", "#seconds", "#Dynamo", "#AOTAutograd", "#Inductor"),
+            [(f["function"], tag("span", f["source"], class_="place"), *_seconds(f)) for f in slowest],
+        ),
+        tag("h3", "The most expensive graphs"),
+        table(
+            ("graph", "function", "#operators", "#seconds"),
+            [(_graph_link(g), g["function"], str(g["ops"]), f"{g['seconds']:.2f}") for g in graphs],
+        ),
+        beside,
+    ]
+
+
+def _seconds(frame: Mapping[str, Any]) -> list[str]:
+    phases = frame["phases"]
+    return [f"{n:.2f}" for n in (frame["seconds"], phases["dynamo"], phases["aot"], phases["inductor"])]
+
+
+def _graph_link(graph: Mapping[str, Any]) -> Content:
+    name = f"[{graph['id']}]"
+    return (
+        tag("a", name, href=f"{graph['folder']}/graph.py") if graph["folder"] and "graph.py" in graph["files"] else name
+    )
+
+
+def _graphs(graphs: Sequence[Mapping[str, Any]]) -> Content:
+    if not graphs:
+        return None
+    rows = [
+        (
+            tag("code", g["id"]),
+            g["function"],
+            tag("span", g["source"], class_="place"),
+            str(g["ops"]),
+            str(g["guards"]),
+            "?" if g["calls"] is None else str(g["calls"]),
+            f"{g['seconds']:.2f}",
+            [[tag("a", _FILES.get(f, f), href=f"{g['folder']}/{f}"), " "] for f in g["files"]] if g["folder"] else "",
+        )
+        for g in graphs
+    ]
+    search = tag(
+        "input",
+        type="search",
+        placeholder="filter by function, file, id",
+        data_filter="all-graphs",
+        aria_label="filter graphs",
+    )
+    return [
+        search,
+        table(
+            ("id", "function", "where", "#operators", "#guards", "#calls", "#seconds", "files"), rows, id="all-graphs"
+        ),
+    ]

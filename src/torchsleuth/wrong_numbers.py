@@ -1,0 +1,60 @@
+"""A program that failed although nothing of the compiler's did: are its numbers wrong, and whose fault is that?
+
+It is run once more with every compiled graph compared with eager at its first calls.  Where all are right, it is run
+with compilation off (does it fail by itself?) and with every graph in eager (is it Dynamo?).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from torchsleuth.case.failure import Kind, Phase, wrong_numbers
+from torchsleuth.watch.found import Found, Summary
+from torchsleuth.watch.rerun import Again
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Looked:
+    summary: Summary
+    notes: tuple[str, ...] = ()
+
+
+def look(summary: Summary, again: Again, say: Say) -> Looked:
+    """The summary with what was found, and with how many graphs were compared."""
+    say("the program failed and the compiler did not: once more, comparing every compiled graph with eager")
+    second = again.with_numbers(backward=summary.backward)
+    notes = [f"the program was run once more, and {_graphs(second.checked)} compared with eager"]
+    wrong = tuple(f for f in second.found if f.failure.kind is Kind.ACCURACY)
+    seen = replace(summary, checked=second.checked, excused=second.excused)
+    if wrong:
+        first, *rest = wrong
+        return Looked(replace(seen, found=(replace(first, ended_program=True), *rest)), tuple(notes))
+    say("no graph is wrong: once more, with compilation off")
+    if again.fails_in_eager():
+        return Looked(seen, (*notes, "it fails with compilation off, too"))
+    say("it passes so: once more, with every graph in eager")
+    if not again.passes_with_graphs_in_eager():
+        notes.append("it passes with compilation off and fails with every graph run in eager: Dynamo is to blame")
+        return Looked(replace(seen, found=(_dynamos(summary, second),)), tuple(notes))
+    notes += [f"compiled differs from eager, and is not wrong: {line}" for line in second.excused[:3]]
+    if second.excused:
+        notes.append(
+            "eager rounds each step to the dtype, compiled code only the last; where that decides, the program asks "
+            "for more precision than its dtype has; torch._inductor.config.emulate_precision_casts = True rounds alike"
+        )
+    return Looked(seen, tuple(notes))
+
+
+def _graphs(count: int) -> str:
+    return f"{count} compiled graph{'s were' if count != 1 else ' was'}"
+
+
+def _dynamos(first: Summary, second: Summary) -> Found:
+    told = first.uncaught or "the program's results differ"
+    failure = wrong_numbers("values", Phase.RUN_FORWARD, told, told)
+    process = first.reference or second.reference
+    assert process is not None  # something was compiled, so somebody was watched
+    return Found(failure, None, process, ended_program=True, dynamo=True)

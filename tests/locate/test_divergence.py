@@ -1,0 +1,45 @@
+"""The first operator whose result is wrong, with a toy judge."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "reduce"))
+
+from toys import chain
+
+from torchsleuth.case.failure import Failure, Phase, wrong_numbers
+from torchsleuth.case.ir import Ref
+from torchsleuth.case.model import Case, Check
+from torchsleuth.locate import divergence
+from torchsleuth.referee import told
+from torchsleuth.referee.told import Told
+
+
+def judged_wrong_from(first: int, asked: list[Case]) -> divergence.JudgeCase:
+    def judge(case: Case) -> Failure | None:
+        asked.append(case)
+        results = case.graph.output.args[0]
+        assert isinstance(results, tuple)
+        rows = [asdict(Told(f"out[{i}]", "values", 0.5, 1e-7, 1.0)) for i in range(first, len(results))]
+        return wrong_numbers("values", Phase.RUN_FORWARD, told.line(rows), "") if rows else None
+
+    return judge
+
+
+def test_the_culprit_is_told_from_those_that_carry_it_on_by_one_judgement() -> None:
+    asked: list[Case] = []
+    found = divergence.find(replace(chain(9), check=Check()), judged_wrong_from(4, asked))
+    assert found is not None
+    assert found.culprit is not None
+    assert found.culprit.name == "op_4"
+    assert [n.name for n in found.wrong] == [f"op_{i}" for i in range(4, 9)]
+    assert found.errors["op_4"] == (0.5, 1e-7)
+    assert asked[0].graph.output.args == (tuple(Ref(f"op_{i}") for i in range(9)),)
+    assert len(asked) == 1
+
+
+def test_a_fault_that_hides_is_said_to_be_nowhere() -> None:
+    assert divergence.find(replace(chain(3), check=Check()), judged_wrong_from(3, [])) is None

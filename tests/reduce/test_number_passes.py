@@ -1,0 +1,59 @@
+"""The passes for wrong numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from toys import chain
+
+from torchsleuth.case.failure import Phase
+from torchsleuth.case.model import Case, Check, Storage, Tensor
+from torchsleuth.reduce.passes import numbers
+
+
+def wrong(length: int = 1, phase: Phase = Phase.RUN_FORWARD) -> Case:
+    return replace(chain(length), check=Check(), phase=phase)
+
+
+def fills(case: Case) -> list[str]:
+    return [v.fill for v in case.inputs if isinstance(v, Tensor)]
+
+
+def test_of_several_values_one_is_compared() -> None:
+    case = wrong()
+    (x,) = case.inputs
+    assert isinstance(x, Tensor)
+    backward = replace(case, phase=Phase.RUN_BACKWARD, inputs=(replace(x, requires_grad=True),))
+    assert [c.check.only for c in numbers.one_result(backward) if c.check] == [("out",), ("x.grad",)]
+    assert list(numbers.one_result(case)) == []
+    assert list(numbers.one_result(chain(1))) == []
+
+
+def test_a_backward_begins_with_ones() -> None:
+    (plain,) = numbers.plain_tangents(wrong(phase=Phase.RUN_BACKWARD))
+    assert plain.check == Check(tangents="ones")
+    assert list(numbers.plain_tangents(plain)) == []
+    assert list(numbers.plain_tangents(wrong())) == []
+
+
+def test_inputs_become_plainer_step_by_step() -> None:
+    assert [fills(c) for c in numbers.made_inputs(wrong())] == [["ones"], ["zeros"], ["arange"]]
+    counted = next(c for c in numbers.made_inputs(wrong()) if fills(c) == ["arange"])
+    assert [fills(c) for c in numbers.made_inputs(counted)] == [["ones"], ["zeros"]]
+
+
+def test_nothing_is_filled_while_only_compiling() -> None:
+    assert list(numbers.made_inputs(replace(wrong(), phase=Phase.COMPILE_FORWARD))) == []
+
+
+def test_data_becomes_made_or_a_literal_where_it_is_small() -> None:
+    case = wrong()
+    (x,) = case.inputs
+    assert isinstance(x, Tensor)
+    kept = replace(case, storages=(Storage(64, kept=True),), inputs=(replace(x, literal=tuple(range(16))),))
+    proposals = list(numbers.made_inputs(kept))
+    assert [fills(c) for c in proposals] == [["ones"], ["zeros"], ["arange"], [""], ["literal"]]
+    for simpler in proposals:
+        (tensor,) = simpler.inputs
+        assert isinstance(tensor, Tensor)
+        assert not simpler.storages[tensor.storage].kept

@@ -1,0 +1,38 @@
+"""The verdict as text, and the tolerance that follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from torchsleuth.referee import told
+from torchsleuth.referee.told import Told
+
+
+def row(compiled: float, eager: float, scale: float = 1.0, how: str = "values") -> Told:
+    return Told("out[0]", how, compiled, eager, scale)
+
+
+def test_what_is_told_is_read() -> None:
+    rows = [row(0.5, 1e-7), row(1.0, 0.0, how="nan")]
+    text = "\n".join(["out[0]: values: ...", told.line([asdict(r) for r in rows]), "a note"])
+    assert told.read(text) == rows
+
+
+@pytest.mark.parametrize("text", ["", "AssertionError", told.MARK + "no json", told.MARK + "[{}]", told.MARK + "3"])
+def test_other_text_tells_nothing(text: str) -> None:
+    assert told.read(text) == []
+
+
+def test_a_plain_error_needs_no_tolerance_of_its_own() -> None:
+    assert told.tolerance([row(0.1, 1e-8)]) is None
+    assert told.tolerance([row(0.1, 1e-3), row(1, 0, how="dtype")]) is None
+
+
+@pytest.mark.parametrize(("compiled", "eager"), [(1e-6, 1e-8), (0.3, 1e-2), (1e-5, 0.0)])
+def test_otherwise_it_lies_between_noise_and_error(compiled: float, eager: float) -> None:
+    limits = told.tolerance([row(compiled, eager, scale=10.0)])
+    assert limits is not None
+    assert eager < limits[0] < compiled
+    assert limits[1] == pytest.approx(10 * limits[0])

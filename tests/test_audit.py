@@ -1,0 +1,105 @@
+"""The audit edits a repro's text, without knowing the reducer."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+
+import audit
+
+SCRIPT = '''"""What fails."""
+import torch
+import torch._inductor.config
+
+torch._inductor.config.freezing = True
+
+def f(x, y):
+    a = torch.add(x, y, alpha=2)
+    b = torch.relu(a)
+    return (b,)
+
+x = torch.randn(4, 1)
+y = torch.randn(4, 6, dtype=torch.float64)
+with torch.no_grad():
+    torch.compile(f)(x, y)
+'''
+
+
+def done(source: str = SCRIPT) -> dict[str, str]:
+    return dict(audit.edits(source))
+
+
+def test_each_statement_is_left_out_and_its_operand_read_instead():
+    found = done()
+    assert "b = torch.relu(x)" in found["`a = torch.add(x, y, alpha=2)` replaced by x"]
+    assert "b = torch.relu(y)" in found["`a = torch.add(x, y, alpha=2)` replaced by y"]
+    assert "return (a,)" in found["`b = torch.relu(a)` replaced by a"]
+
+
+def test_each_size_is_halved():
+    sizes = [text for what, text in done().items() if "halved" in what]
+    assert len(sizes) == 3
+    assert any("torch.randn(2, 6, dtype=torch.float64)" in text for text in sizes)
+    assert any("torch.randn(4, 3, dtype=torch.float64)" in text for text in sizes)
+
+
+def test_each_keyword_config_and_context_is_dropped():
+    found = done()
+    assert "torch.add(x, y)" in next(text for what, text in found.items() if what.endswith("without alpha=2"))
+    assert "torch.randn(4, 6)" in next(text for what, text in found.items() if "dtype" in what)
+    assert "freezing" not in found["without `torch._inductor.config.freezing = True`"]
+    assert "no_grad" not in found["without `with torch.no_grad():`"]
+
+
+def test_every_edit_is_a_program():
+    for text in done().values():
+        compile(text, "repro.py", "exec")
+        assert text != SCRIPT
+
+
+# It fails "under compilation" where the variable is not set: what must stay is `needed` and a size of 4 or more.
+FAILS = """
+import os
+needed = 1
+def f(x):
+    extra = abs(x)
+    left = -extra
+    return left
+class torch:
+    randn = staticmethod(lambda n: n)
+x = torch.randn({size})
+f(x)
+if os.environ.get("TORCH_COMPILE_DISABLE") != "1" and needed and x >= 4:
+    raise ValueError("the bug")
+"""
+
+
+def test_what_could_go_is_listed_and_what_must_stay_is_not(tmp_path):
+    script = tmp_path / "repro.py"
+    script.write_text(FAILS.format(size=8))
+    found = audit.audit(script, sys.executable)
+    assert "`extra = abs(x)` replaced by x" in found
+    assert any("size 8 halved" in line for line in found)
+    script.write_text(FAILS.format(size=4))
+    assert not any("halved" in line for line in audit.audit(script, sys.executable))
+
+
+def test_a_script_that_passes_is_said_to_pass(tmp_path):
+    script = tmp_path / "repro.py"
+    script.write_text("x = 1\n")
+    assert audit.audit(script, sys.executable) == ["the script does not fail"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("Traceback\nValueError: size 12", ("ValueError", "size 0")),
+        ("CppCompileError: x\nfile.cpp:3:4: error: no tmp12\nmore", ("CppCompileError", "no tmp0")),
+    ],
+)
+def test_numbers_do_not_make_another_failure(text, error):
+    assert audit._last_error(text) == error

@@ -1,0 +1,133 @@
+"""Wrong numbers, from a program that only says that it failed, to a repro."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import RunCli, torch_script
+
+pytestmark = pytest.mark.slow
+
+_MODEL = """
+    from torchsleuth.backends import faulty
+
+    def f(x, w):
+        for _ in range(4):
+            x = torch.sin(x @ w)
+        x = torch.tanh(x)
+        for _ in range(4):
+            x = torch.cos(x @ w)
+        return x
+
+    torch.manual_seed(0)
+    inputs = torch.randn(5, 7), torch.randn(7, 7)
+"""
+
+
+def found(run_cli: RunCli, script: Path, out: Path, *options: str) -> dict[str, Any]:
+    run_cli("run", "--out", out, *options, script, timeout=900)
+    result: dict[str, Any] = json.loads((out / "result.json").read_text())
+    return result
+
+
+def test_the_operator_that_is_to_blame_is_left(run_cli: RunCli, tmp_path: Path) -> None:
+    script = torch_script(
+        tmp_path,
+        _MODEL
+        + """
+    got = torch.compile(f, backend=faulty("tanh", "accuracy"))(*inputs)
+    assert torch.allclose(got, f(*inputs)), "the loss is off"
+    """,
+    )
+    result = found(run_cli, script, tmp_path / "out")
+    [failure] = result["failures"]
+    assert (result["verdict"], result["exit_code"], failure["kind"]) == ("failure", 1, "accuracy")
+    assert result["watched"]["numbers_checked"] == 1
+    assert (failure["component"], failure["phase"]) == ("backend", "run-forward")
+    assert "tanh" in failure["culprit"]["op"]
+    assert (failure["repro"]["verified"], failure["repro"]["ops"], failure["repro"]["data_bytes"]) == (True, 1, 0)
+    assert failure["reduction"]["judged_to_smallest"] <= 10
+    assert "torch.testing.assert_close" in (tmp_path / "out" / "repro.py").read_text()
+
+
+def test_gradients_are_compared_where_the_program_used_them(run_cli: RunCli, tmp_path: Path) -> None:
+    script = torch_script(
+        tmp_path,
+        """
+    from torchsleuth.backends import faulty
+
+    def f(x):
+        return torch.sigmoid(torch.tanh(x) * 2)
+
+    x = torch.linspace(-1, 1, 6, requires_grad=True)
+    torch.compile(f, backend=faulty("tanh_backward", "accuracy", where="backward"))(x).sum().backward()
+    got, x.grad = x.grad, None
+    f(x).sum().backward()
+    assert torch.allclose(got, x.grad)
+    """,
+    )
+    result = found(run_cli, script, tmp_path / "out", "--no-minimize")
+    [failure] = result["failures"]
+    assert (failure["kind"], failure["phase"]) == ("accuracy", "run-backward")
+    assert failure["repro"]["verified"]
+    assert ".backward(" in (tmp_path / "out" / "repro.py").read_text()
+
+
+def test_a_program_whose_own_assertion_is_wrong_is_not_the_compilers(run_cli: RunCli, tmp_path: Path) -> None:
+    script = torch_script(
+        tmp_path, "torch.compile(torch.sin, backend='aot_eager')(torch.ones(3))\nassert False, 'my own'\n"
+    )
+    result = found(run_cli, script, tmp_path / "out")
+    assert (result["verdict"], result["failures"]) == ("program-error", [])
+    assert any("fails with compilation off, too" in note for note in result["notes"])
+
+
+def test_what_float64_sides_with_is_no_bug(run_cli: RunCli, tmp_path: Path) -> None:
+    script = torch_script(
+        tmp_path,
+        """
+    def backend(graph, inputs):
+        return lambda *inputs: tuple(t.half() for t in graph.forward(*(i.float() for i in inputs)))
+
+    def f(x):
+        return ((x * x).sqrt(),)
+
+    x = torch.full((4,), 300.0).half()
+    torch.testing.assert_close(torch.compile(f, backend=backend)(x), f(x))
+    """,
+    )
+    result = found(run_cli, script, tmp_path / "out")
+    assert (result["verdict"], result["failures"]) == ("program-error", [])
+    assert any("float64 sides with compiled" in note for note in result["notes"])
+
+
+def test_numbers_can_be_asked_for_at_once(run_cli: RunCli, tmp_path: Path) -> None:
+    script = torch_script(tmp_path, _MODEL + "\n    torch.compile(f, backend=faulty('tanh', 'accuracy'))(*inputs)\n")
+    assert found(run_cli, script, tmp_path / "plain")["verdict"] == "ok"
+    asked = found(run_cli, script, tmp_path / "asked", "--numerics", "--no-minimize")
+    assert (asked["verdict"], asked["exit_code"]) == ("failure", 0)
+
+
+def test_what_dynamo_loses_is_dynamos(run_cli: RunCli, tmp_path: Path) -> None:
+    script = torch_script(
+        tmp_path,
+        """
+    def f(x):
+        y = x.clone()
+        y.as_strided_((2, 2), (2, 1))
+        return y.sum(0), y.size()[0]
+
+    want = f(torch.arange(4.0))[1]
+    got = torch.compile(f, backend="eager")(torch.arange(4.0))[1]
+    assert got == want
+    """,
+    )
+    result = found(run_cli, script, tmp_path / "out")
+    if result["exit_code"] == 0:
+        pytest.skip("this torch has no such bug any more")
+    [failure] = result["failures"]
+    assert (result["verdict"], failure["component"]) == ("not-reproduced", "dynamo")
