@@ -13,10 +13,11 @@ from torchsleuth.case.ir import Graph, Node, Op, Ref, Value
 from torchsleuth.case.model import Case, Level, Storage, Tensor
 from torchsleuth.case.program import Form, render
 from torchsleuth.checkpoints import Checkpoints, Pace
-from torchsleuth.judge.bench import Bench, Tried
-from torchsleuth.judge.outcome import Outcome, Verdict
+from torchsleuth.judge.bench import Bench, Way
 
 VALUE = Value("torch.float32", (4,), (1,))
+
+WAY = Way(Form.COMPILE, False, Path())
 
 
 def sines(count: int, *, kept: int = 0) -> Case:
@@ -28,20 +29,16 @@ def sines(count: int, *, kept: int = 0) -> Case:
     return Case(Level.DYNAMO, Graph(tuple(nodes)), (tensor,), storages=(Storage(kept, kept=bool(kept)),))
 
 
-def judged(*, data: bool = False) -> Tried:
-    return Tried(Outcome(Verdict.FAILED), Form.COMPILE, data)
-
-
 def checkpoints(home: Path, said: list[str]) -> Checkpoints:
     bench = Bench(None, home, python=sys.executable, environment={}, deadline=1.0)  # type: ignore[arg-type]
-    return Checkpoints(home, bench, said.append)
+    return Checkpoints(bench, said.append, home)
 
 
 def test_each_is_a_script_named_by_its_size_and_the_largest_go_first(tmp_path: Path) -> None:
     said: list[str] = []
     kept = checkpoints(tmp_path, said)
     for size in range(20, 0, -1):
-        kept.write(sines(size), judged(), render(sines(size)).source)
+        kept.write(sines(size), WAY, render(sines(size)).source)
     names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
     assert names == {"repro_1_op.py", *(f"repro_{n}_ops.py" for n in range(2, 13))}
     text = (tmp_path / "checkpoints" / "repro_3_ops.py").read_text()
@@ -52,8 +49,8 @@ def test_each_is_a_script_named_by_its_size_and_the_largest_go_first(tmp_path: P
 
 def test_a_simpler_one_of_the_same_size_takes_its_place(tmp_path: Path) -> None:
     kept = checkpoints(tmp_path, [])
-    kept.write(sines(2), judged(), "first")
-    kept.write(sines(2), judged(), "second")
+    kept.write(sines(2), WAY, "first")
+    kept.write(sines(2), WAY, "second")
     assert (tmp_path / "checkpoints" / "repro_2_ops.py").read_text() == "second"
 
 
@@ -61,8 +58,8 @@ def test_a_folder_that_cannot_be_written_is_said_once(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").write_text("in the way")
     said: list[str] = []
     kept = checkpoints(tmp_path, said)
-    kept.write(sines(3), judged(), "a")
-    kept.write(sines(2), judged(), "b")
+    kept.write(sines(3), WAY, "a")
+    kept.write(sines(2), WAY, "b")
     assert len(said) == 1
     assert said[0].startswith("no checkpoints are written: Cannot write")
     assert [len(c.graph.nodes) for c, _ in kept.larger_than(sines(2))] == [5], "what it knows is not lost"
@@ -72,7 +69,7 @@ def test_data_that_would_fill_the_disk_is_not_copied(tmp_path: Path) -> None:
     said: list[str] = []
     kept = checkpoints(tmp_path, said)
     case = sines(2, kept=100 * 2**20)
-    kept.write(case, judged(data=True), render(case, data=True).source)
+    kept.write(case, WAY, render(case, data=True).source)
     assert said == ["no checkpoints are written: each would hold 100 MB of data"]
     assert not (tmp_path / "checkpoints").exists()
 
@@ -80,7 +77,7 @@ def test_data_that_would_fill_the_disk_is_not_copied(tmp_path: Path) -> None:
 def test_where_the_smallest_is_no_good_two_others_are_tried(tmp_path: Path) -> None:
     kept = checkpoints(tmp_path, [])
     for size in (40, 30, 20, 10, 5, 1):
-        kept.write(sines(size), judged(), "")
+        kept.write(sines(size), WAY, "")
     sizes = [len(c.graph.nodes) - 2 for c, _ in kept.larger_than(sines(1))]
     assert sizes == [5, 20]
     assert kept.larger_than(replace(sines(40))) == []

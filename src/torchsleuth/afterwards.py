@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from torchsleuth.case.model import Case
 from torchsleuth.case.program import render
-from torchsleuth.judge.bench import Bench, Tried
+from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.locate import workarounds
 from torchsleuth.minimise import same_failure
@@ -27,7 +26,7 @@ class Known:
     """What the reduction leaves behind: the Case it ended with, and the scripts that passed on the way."""
 
     case: Case
-    best: Tried  # the form in which it was judged
+    way: Way
     complete: bool  # nothing was left to try
     passing: tuple[str, ...] = ()
 
@@ -35,9 +34,7 @@ class Known:
 @dataclass(frozen=True)
 class Afterwards:
     bench: Bench
-    home: Path
-    place: Path  # where the user's own Case stands: `home`, or its graph after AOTAutograd
-    best: Tried  # the form of the user's own Case
+    whole: Way  # how the user's own Case is judged
     time_left: Callable[[], bool]
     say: Callable[[str], None]
 
@@ -52,8 +49,8 @@ class Afterwards:
             finding = replace(finding, needed=needed(known.case))
         if self.time_left():
             self.say("looking at what may vary")
-            finding = replace(finding, varies=vary(known.case, lambda cases: self._fail(cases, finding, known.best)))
-        form, data = known.best.form, known.best.with_data
+            finding = replace(finding, varies=vary(known.case, lambda cases: self._fail(cases, finding, known.way)))
+        form, data = known.way.form, known.way.data
         source = render(known.case, form, data=data, refereed=known.case.check is not None).source  # as it was judged
         return replace(finding, neighbour=nearest(source, known.passing))
 
@@ -63,32 +60,31 @@ class Afterwards:
             self.say("looking for a workaround")
             found = workarounds.find(
                 known.case, whole, finding.failure.kind, finding.component, finding.culprit.op,
-                lambda cases: self._pass(cases, finding, known.best),
-                lambda cases: self._pass(cases, finding, self.best),
+                lambda cases: self._pass(cases, finding, known.way),
+                lambda cases: self._pass(cases, finding, self.whole),
             )  # fmt: skip
         return found or workarounds.other_backend(finding.rungs)
 
-    def _pass(self, cases: Sequence[Case], finding: Finding, shown: Tried) -> list[bool]:
+    def _pass(self, cases: Sequence[Case], finding: Finding, way: Way) -> list[bool]:
         """A failure that comes and goes must stay away as often as it takes to be sure."""
         if not self.time_left():
             return [False] * len(cases)
 
         def does_not(some: Sequence[Case], attempt: int) -> list[bool]:
-            return [not _passed(tried) for tried in self._try(some, shown, attempt)]
+            return [not _passed(tried) for tried in self._try(some, way, attempt)]
 
         return [not fails for fails in repeatedly(cases, finding.chance.repeats, does_not)]
 
-    def _fail(self, cases: Sequence[Case], finding: Finding, shown: Tried) -> list[bool | None]:
+    def _fail(self, cases: Sequence[Case], finding: Finding, way: Way) -> list[bool | None]:
         if finding.chance.flaky:
             return [None] * len(cases)
         return [
             True if same_failure(tried, finding.failure) else False if _passed(tried) else None
-            for tried in self._try(cases, shown)
+            for tried in self._try(cases, way)
         ]
 
-    def _try(self, cases: Sequence[Case], shown: Tried, attempt: int = 0) -> list[Tried]:
-        place = self.place if shown is self.best else self.home
-        return self.bench.try_cases(cases, place, shown.form, data=shown.with_data, attempt=attempt)
+    def _try(self, cases: Sequence[Case], way: Way, attempt: int = 0) -> list[Tried]:
+        return self.bench.try_cases(cases, way.home, way.form, data=way.data, attempt=attempt)
 
 
 def _passed(tried: Tried) -> bool:

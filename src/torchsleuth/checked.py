@@ -105,7 +105,7 @@ def _reduce(
     )  # fmt: skip
     found = reducing.reduce_case(case, failure_of(check), form, data, Hints(), means)
     folder.save(found.case, home / "smallest")
-    chosen = replace(chosen, tried=replace(chosen.tried, form=found.form, with_data=found.with_data))
+    chosen = replace(chosen, tried=replace(chosen.tried, form=found.way.form, with_data=found.way.data))
     repro = _written(found.case, chosen, bench, check, out)
     finding = replace(
         finding, case=home, repro=repro, versions=case.versions, ops_before=operators(case.graph),

@@ -16,7 +16,7 @@ from torchsleuth.case.model import Case
 from torchsleuth.case.program import render
 from torchsleuth.case.program.render import DATA_FILE
 from torchsleuth.errors import OutputUnwritable
-from torchsleuth.judge.bench import Bench, Tried
+from torchsleuth.judge.bench import Bench, Way
 
 FOLDER = "checkpoints"
 _MOST = 12  # files; the largest go first
@@ -25,23 +25,22 @@ _WORTH = 8.0  # times what the last verification took, to work on before the nex
 
 
 class Checkpoints:
-    def __init__(self, home: Path, bench: Bench, say: Callable[[str], None]) -> None:
+    def __init__(self, bench: Bench, say: Callable[[str], None], home: Path) -> None:
         self._home = home
         self._bench = bench
         self._say = say
-        self._cases: dict[int, tuple[Case, Tried]] = {}
+        self._cases: dict[int, tuple[Case, Way]] = {}
         self._writes = True
 
-    def write(self, case: Case, shown: Tried, text: str) -> None:
-        """`text` is the script of `case`; `shown` says in which form it was judged."""
+    def write(self, case: Case, way: Way, text: str) -> None:
         size = operators(case.graph)
-        self._cases[size] = (case, shown)
+        self._cases[size] = case, way
         if not self._writes:
             return
         place = self._home / FOLDER
         stem = f"repro_{size}_op{'s' * (size != 1)}"
         try:
-            if DATA_FILE in text and not self._with_data(case, shown, place / f"{stem}_data.pt"):
+            if DATA_FILE in text and not self._with_data(case, way, place / f"{stem}_data.pt"):
                 return
             files.write_text(place / f"{stem}.py", text.replace(DATA_FILE, f"{stem}_data.pt"))
             for gone in sorted(self._cases, reverse=True)[:-_MOST]:
@@ -51,20 +50,20 @@ class Checkpoints:
             self._writes = False
             self._say(f"no checkpoints are written: {error}")
 
-    def _with_data(self, case: Case, shown: Tried, target: Path) -> bool:
+    def _with_data(self, case: Case, way: Way, target: Path) -> bool:
         sizes = [s.nbytes for s in case.storages if s.kept]
         if sum(sizes) > _MOST_DATA:
             self._writes = False
             self._say(f"no checkpoints are written: each would hold {sum(sizes) >> 20} MB of data")
             return False
         with files.replacing(target) as temporary:
-            rendering = render(case, shown.form, data=True)
-            problem = self._bench.write_data(rendering, self._home, temporary)
+            rendering = render(case, way.form, data=True)
+            problem = self._bench.write_data(rendering, way.home, temporary)
         if problem:
             self._say(f"no checkpoint: {problem}")
         return not problem
 
-    def larger_than(self, smallest: Case) -> list[tuple[Case, Tried]]:
+    def larger_than(self, smallest: Case) -> list[tuple[Case, Way]]:
         """Two to fall back on where the smallest does not fail in a fresh process: the next, and a middle one."""
         sizes = [size for size in sorted(self._cases) if size > operators(smallest.graph)]
         return [self._cases[size] for size in dict.fromkeys([*sizes[:1], *sizes[len(sizes) // 2 :][:1]])]

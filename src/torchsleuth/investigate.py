@@ -21,7 +21,7 @@ from torchsleuth.case.program.render import DATA_FILE
 from torchsleuth.checkpoints import Checkpoints, Pace
 from torchsleuth.errors import JudgeBroken, SleuthError
 from torchsleuth.judge.base import Judge
-from torchsleuth.judge.bench import Bench, Tried
+from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.judge.choose import open_judge
 from torchsleuth.judge.environment import judge_environment
 from torchsleuth.judge.outcome import Outcome, Verdict
@@ -229,12 +229,12 @@ class Investigation:
         if self._plan.stopped():
             return finding
         place = home / "inner" if best.form is Form.INNER else home
-        later = Afterwards(bench, home, place, best, lambda: self._time_left(cost), self._say)
+        way = Way(best.form, best.with_data, place)
+        later = Afterwards(bench, way, lambda: self._time_left(cost), self._say)
         finding = later.learn(finding, used, known)
         if known is not None and finding.repro is not None:
-            finding = replace(
-                finding, repro=self._say_where(finding.repro, finding, known.case, known.best, reduced=True)
-            )
+            reduced = _in_way(best, known.way)
+            finding = replace(finding, repro=self._say_where(finding.repro, finding, known.case, reduced, reduced=True))
         return finding
 
     def _time_left(self, cost: float) -> bool:
@@ -256,17 +256,18 @@ class Investigation:
         """`cost`: seconds that it took to verify the unreduced repro, and will take about to verify the reduced one."""
         before = finding.judged
         believed = finding.chance
-        checkpoints = Checkpoints(home, bench, self._say)
+        checkpoints = Checkpoints(bench, self._say, home)
         pace = Pace(cost, operators(case.graph))
 
-        def better(smaller: Case, form: Form, data: bool) -> None:
+        def better(smaller: Case, way: Way) -> None:
             nonlocal finding
-            shown = replace(best, form=form, with_data=data)
-            self._journal.note_smaller(smaller, form, data)
-            checkpoints.write(smaller, shown, self._text(finding, smaller, shown, reduced=True)[1])
+            if (way.form, way.data) == (best.form, best.with_data):
+                self._journal.note_smaller(smaller)
+            tried = _in_way(best, way)
+            checkpoints.write(smaller, way, self._text(finding, smaller, tried, reduced=True)[1])
             if pace.due(operators(smaller.graph)) and not self._plan.stopped():
                 with pace.spending():
-                    finding = self._in_place(finding, smaller, shown, home, bench, first=first, runs=1)
+                    finding = self._in_place(finding, smaller, tried, way.home, home, bench, first=first, runs=1)
 
         place = home / "inner" if best.form is Form.INNER else home
         means = minimise.Means(
@@ -276,25 +277,36 @@ class Investigation:
         )  # fmt: skip
         hints = Hints(finding.culprit.op, best.outcome.noted)
         found = minimise.reduce_case(case, finding.failure, best.form, best.with_data, hints, means, inner)
+        smallest, way = self._smallest_known(found, case, Way(best.form, best.with_data, place))
         finding = replace(finding, judged=before + found.judged, judged_to_smallest=before + found.judged_to_smallest)
-        smallest = self._smallest_known(found, case)
-        ways = [(smallest.case, replace(best, form=smallest.form, with_data=smallest.with_data))]
-        for one, shown in (*ways, *checkpoints.larger_than(smallest.case)):
+        for one, its in ((smallest, way), *checkpoints.larger_than(smallest)):
             if self._plan.stopped():
                 break
-            placed = self._in_place(finding, one, shown, home, bench, first=first, runs=3)
+            tried = _in_way(best, its)
+            placed = self._in_place(finding, one, tried, its.home, home, bench, first=first, runs=3)
             if placed.repro is not finding.repro:
-                return placed, Known(one, shown, smallest.complete and one is smallest.case, found.passing)
+                return placed, Known(one, its, found.complete and one is smallest, found.passing)
             finding = placed
             if finding.chance.flaky and not believed.flaky:  # so what passed may have passed by chance
                 return self._minimise(finding, case, inner, best, home, bench, first=first, cost=cost)
         return finding, None
 
     def _in_place(
-        self, finding: Finding, case: Case, best: Tried, home: Path, bench: Bench, *, first: bool, runs: int
+        self,
+        finding: Finding,
+        case: Case,
+        best: Tried,
+        place: Path,
+        home: Path,
+        bench: Bench,
+        *,
+        first: bool,
+        runs: int,
     ) -> Finding:
         """The finding with a repro of `case`, if that is verified; else the finding as it was."""
-        repro = self._write_and_verify(finding, case, best, home, bench, first=first, runs=runs, reduced=True)
+        repro = self._write_and_verify(
+            finding, case, best, home, bench, first=first, runs=runs, reduced=True, data_from=place
+        )
         if not repro.verified:
             self._say(f"the smaller script is not good enough: {repro.reason}")
             if repro.undecided and not finding.chance.flaky:
@@ -315,17 +327,15 @@ class Investigation:
         self._say(f"it does not fail each time: {chance.failed} of {chance.runs} judgements")
         return chance
 
-    def _smallest_known(self, found: minimise.Reduced, whole: Case) -> minimise.Reduced:
+    def _smallest_known(self, found: minimise.Reduced, whole: Case, way: Way) -> tuple[Case, Way]:
         """What this reduction came to, or what an earlier one had when it was cut short."""
-        noted = self._journal.smallest(ours=self._plan.journal is None)
-        if noted is None or operators(noted.case.graph) >= operators(found.case.graph):
-            return found
+        noted, now = self._journal.smallest(ours=self._plan.journal is None), found.case
+        if noted is None or operators(noted.graph) >= operators(now.graph):
+            return now, found.way
         # A journal that came from elsewhere brings no code that the user was not asked about.
         known = {code.source for code in checks.codes(whole.surroundings)}
-        if not {code.source for code in checks.codes(noted.case.surroundings)} <= known:
-            return found
-        case = replace(noted.case, failure=found.case.failure)
-        return replace(found, case=case, form=noted.form, with_data=noted.data, complete=False)
+        same = {code.source for code in checks.codes(noted.surroundings)} <= known
+        return (replace(noted, failure=now.failure), way) if same and noted.phase is now.phase else (now, found.way)
 
     def _find_form(
         self, bench: Bench, case: Case, inner: Case | None, home: Path, failure: Failure
@@ -382,6 +392,7 @@ class Investigation:
         first: bool,
         runs: int,
         reduced: bool = False,
+        data_from: Path | None = None,
     ) -> Repro:
         """Verified where nobody looks; only then does it take the place of what was there."""
         failure = finding.failure
@@ -391,7 +402,7 @@ class Investigation:
         draft = Path(tempfile.mkdtemp(prefix="draft-", dir=self._scratch))
         files.write_text(draft / "repro.py", text)
         if rendering.data:
-            bench.write_data(rendering, home, draft / DATA_FILE)
+            bench.write_data(rendering, data_from or home, draft / DATA_FILE)
         self._say("verifying repro.py in fresh processes, without torchsleuth")
         # A module of the user's that the script must import is found where the program found it.
         path = self.means.path if rendering.imports != ("torch",) else ()
@@ -435,6 +446,10 @@ class Investigation:
             deadline=deadline, jobs=self.means.jobs, flaky=chance.flaky, stopped=self._plan.stopped,
         )  # fmt: skip
         return replace(proof, reason=STOPPED) if self._plan.stopped() and not proof.verified else proof
+
+
+def _in_way(tried: Tried, way: Way) -> Tried:
+    return replace(tried, form=way.form, with_data=way.data)
 
 
 def _put_in_place(draft: Path, final: Path) -> int:

@@ -13,7 +13,7 @@ from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case, Tensor
 from torchsleuth.case.program import CannotRender, Form, render
-from torchsleuth.judge.bench import Bench, Tried
+from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.judge.environment import with_torchsleuth
 from torchsleuth.judge.guarded import Guarded
 from torchsleuth.judge.launch import Launch, Limits
@@ -52,8 +52,7 @@ class Means:
     stopped: Callable[[], bool]
     say: Say
     chance: Callable[[], Chance] = lambda: ALWAYS  # of failing, as far as it is known by now
-    better: Callable[[Case, Form, bool], None] = lambda case, form, data: None  # smaller, or simpler
-    facts: Facts | None = None  # None: found out by a probe
+    better: Callable[[Case, Way], None] = lambda case, way: None  # told of each Case that is smaller or simpler
 
 
 @dataclass(frozen=True)
@@ -61,8 +60,7 @@ class Reduced:
     case: Case
     judged: int
     judged_to_smallest: int
-    form: Form
-    with_data: bool
+    way: Way
     complete: bool = True  # it ended because nothing was left to try
     passing: tuple[str, ...] = ()  # scripts that passed, short ones
 
@@ -84,18 +82,25 @@ def same_failure(tried: Tried, failure: Failure) -> bool:
 
 
 def reduce_case(
-    case: Case, failure: Failure, form: Form, data: bool, hints: Hints, means: Means, inner: Case | None = None
+    case: Case,
+    failure: Failure,
+    form: Form,
+    data: bool,
+    hints: Hints,
+    means: Means,
+    inner: Case | None = None,
+    facts: Facts | None = None,  # None: found out by a probe
 ) -> Reduced:
     """The smallest of what the Case and, where that promises more, its ATen graph can be reduced to."""
     run = _Run(failure, means, means.bench.judged)
+    way = Way(form, data, means.home)
     flat = flattened(inner) if inner is not None and form is not Form.INNER else None
     if flat is not None and has_levels(case.graph):
         found = run.flat(flat)
         if found is not None and operators(found.case.graph) <= _FEW_OF_LEVELS:
             return found
-        other = run.reduce(case, form, data, hints, means.home)
-        return _smaller(other, found)
-    found = run.reduce(case, form, data, hints, means.home)
+        return _smaller(run.reduce(case, way, hints), found)
+    found = run.reduce(case, way, hints, facts)
     if flat is None or operators(found.case.graph) <= _FEW:
         return found
     return _smaller(found, run.flat(flat))
@@ -113,14 +118,13 @@ class _Run:
     means: Means
     before: int  # judgements that were made already
 
-    def reduce(self, case: Case, form: Form, data: bool, hints: Hints, home: Path) -> Reduced:
-        means = self.means
-        if form is Form.BACKEND:  # a body that Dynamo cannot compile again may be what stands in the way
-            flat = next((c for c in inlined(case) if self._fails(c, Form.COMPILE, home, data=data)), None)
-            case, form = (case, form) if flat is None else (flat, Form.COMPILE)
-
-        state = _State(means)
+    def reduce(self, case: Case, way: Way, hints: Hints, facts: Facts | None = None) -> Reduced:
+        means, state = self.means, _State(self.means)
         passing: list[str] = []
+        if way.form is Form.BACKEND:  # a body that Dynamo cannot compile again may be what stands in the way
+            plain = replace(way, form=Form.COMPILE)
+            flat = next((c for c in inlined(case) if self._fails(c, plain)), None)
+            case, way = (case, way) if flat is None else (flat, plain)
 
         def judge(cases: Sequence[Case]) -> list[bool]:
             return repeatedly(cases, means.chance().repeats, judge_once)
@@ -129,7 +133,7 @@ class _Run:
             if means.stopped():
                 return [False] * len(cases)
             state.show(oracle)
-            tried = means.bench.try_cases(cases, home, form, data=data, attempt=attempt)
+            tried = means.bench.try_cases(cases, way.home, way.form, data=way.data, attempt=attempt)
             for one in tried:
                 if one.outcome.verdict is Verdict.PASSED and one.rendering and len(one.rendering.source) < _SHORT:
                     passing.append(one.rendering.source)
@@ -137,7 +141,7 @@ class _Run:
 
         def key(candidate: Case) -> str | None:
             try:
-                return render(candidate, form, data=data).source
+                return render(candidate, way.form, data=way.data).source
             except CannotRender:
                 return None
 
@@ -145,31 +149,34 @@ class _Run:
             means.say(f"down to {counted(candidate)} after {judged} judgement{'s' * (judged != 1)}")
 
         oracle = Oracle(
-            judge, key, case, means.until, means.stopped, smaller,
-            on_better=lambda candidate: means.better(candidate, form, data),
-            ran=lambda: means.bench.judged - self.before,
+            judge, key, case, means.until, means.stopped, smaller, lambda better: means.better(better, way),
+            lambda: means.bench.judged - self.before,
         )  # fmt: skip
-        hints = replace(hints, suspects=self._suspects(case, form, data, home))
-        facts = means.facts or probe(case, means, home)
-        best = Reducer(oracle, facts, hints=hints, width=means.jobs, say=state.say).reduce()
+        hints = replace(hints, suspects=self._suspects(case, way))
+        known = facts or probe(case, means, way.home)
+        best = Reducer(oracle, known, hints=hints, width=means.jobs, say=state.say).reduce()
         complete = not means.stopped() and time.monotonic() < means.until
-        # What is left may no longer need the values, or the form, that the whole needed.
-        if data and self._fails(best, form, home, data=False):
-            data = False
-        if form is Form.BACKEND and self._fails(best, Form.COMPILE, home, data=data):
-            form = Form.COMPILE
         counts = oracle.counted, oracle.judged_to_smallest
-        if best.check is not None:
-            best = with_tolerance(best, means.bench.try_case(best, home, form, data=data))
-        return Reduced(best, *counts, form, data, complete, tuple(passing))
+        way = self._plainer(best, way)
+        if best.check is not None and not means.stopped():
+            best = with_tolerance(best, means.bench.try_case(best, way.home, way.form, data=way.data))
+        return Reduced(best, *counts, way, complete, tuple(passing))
 
-    def _suspects(self, case: Case, form: Form, data: bool, home: Path) -> tuple[str, ...]:
+    def _plainer(self, best: Case, way: Way) -> Way:
+        """What is left may no longer need the values, or the form, that the whole needed."""
+        if way.data and self._fails(best, replace(way, data=False)):
+            way = replace(way, data=False)
+        if way.form is Form.BACKEND and self._fails(best, replace(way, form=Form.COMPILE)):
+            way = replace(way, form=Form.COMPILE)
+        return way
+
+    def _suspects(self, case: Case, way: Way) -> tuple[str, ...]:
         """Of wrong numbers in a forward: the operator at which they begin."""
-        if case.check is None or case.phase.backward or form is not Form.COMPILE:
+        if case.check is None or case.phase.backward or way.form is not Form.COMPILE or self.means.stopped():
             return ()
 
         def judge(opened: Case) -> Failure | None:
-            return self.means.bench.try_case(opened, home, form, data=data).outcome.failure
+            return self.means.bench.try_case(opened, way.home, way.form, data=way.data).outcome.failure
 
         self.means.say("looking for the first operator whose result is wrong")
         found = divergence.find(case, judge)
@@ -178,21 +185,30 @@ class _Run:
         self.means.say(f"{found.culprit.name} is the first of {len(found.wrong)} results that are wrong")
         return (found.culprit.name,)
 
-    def _fails(self, case: Case, form: Form, home: Path, *, data: bool) -> bool:
+    def _fails(self, case: Case, way: Way) -> bool:
         if self.means.stopped():
             return False
-        return same_failure(self.means.bench.try_cases([case], home, form, data=data)[0], self.failure)
+        tried = self.means.bench.try_cases([case], way.home, way.form, data=way.data)[0]
+        return same_failure(tried, self.failure)
 
     def flat(self, case: Case) -> Reduced | None:
         """From the ATen graph, where that fails alike under torch.compile."""
         if time.monotonic() > self.means.until or self.means.stopped():
             return None
         self.means.say(f"trying its {counted(case)} after AOTAutograd as a program")
-        home = self.means.home / "inner"
-        tried = self.means.bench.try_cases([case], home, Form.COMPILE)[0]
+        way = Way(Form.COMPILE, False, self.means.home / "inner")
+        tried = self.means.bench.try_cases([case], way.home, way.form)[0]
         if not same_failure(tried, self.failure):
             return None
-        return self.reduce(case, Form.COMPILE, False, Hints(None, tried.outcome.noted), home)
+        return self.reduce(case, way, Hints(None, tried.outcome.noted))
+
+
+def with_tolerance(case: Case, tried: Tried) -> Case:
+    """What the script allows lies between the noise that was measured and the error."""
+    if case.check is None or tried.outcome.failure is None:
+        return case
+    limits = told.tolerance(told.read(tried.outcome.failure.text))
+    return case if limits is None else replace(case, check=replace(case.check, rtol=limits[0], atol=limits[1]))
 
 
 class _State:
@@ -211,14 +227,6 @@ class _State:
         left = self._means.until - time.monotonic()
         budget = "" if left == float("inf") else f", at most {duration(left)} more"
         self._show(f"{self._trying}: {counted(oracle.best)} left, {oracle.counted} judged{budget}")
-
-
-def with_tolerance(case: Case, tried: Tried) -> Case:
-    """What the script allows lies between the noise that was measured and the error."""
-    if case.check is None or tried.outcome.failure is None:
-        return case
-    limits = told.tolerance(told.read(tried.outcome.failure.text))
-    return case if limits is None else replace(case, check=replace(case.check, rtol=limits[0], atol=limits[1]))
 
 
 def probe(case: Case, means: Means, home: Path) -> Facts:

@@ -78,7 +78,7 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
             looked = wrong_numbers.look(summary, again, say)
             summary, notes = looked.summary, looked.notes
         known = hang_judge.known
-        return finish(summary, ended, tuple(command), out, settings, say, again, interruption, notes, known), out
+        return finish(summary, ended, tuple(command), out, settings, say, again, interruption, known, notes), out
 
 
 def _unexplained(summary: Summary, ended: Ended, settings: Settings) -> bool:
@@ -96,8 +96,8 @@ def finish(
     say: Say,
     again: Again | None,
     interruption: Interruption,
-    seen: tuple[str, ...] = (),
     known: Journal | None = None,
+    seen: tuple[str, ...] = (),
 ) -> Result:
     """From what was seen to what is said: investigated, judged, written."""
     session = out / "logs" / "watch"

@@ -71,10 +71,18 @@ def reduce(folder: Path, seconds: float) -> str:
         scratch, python=sys.executable, environment={}, deadline=30.0, memory=journal,
     )  # fmt: skip
     means = minimise.Means(
-        bench, folder, sys.executable, {}, (), 2, float("inf"), lambda: False, lambda _: None,
-        better=journal.note_smaller, facts=from_graph(CASE),
-    )  # fmt: skip
-    found = minimise.reduce_case(CASE, FAILURE, Form.COMPILE, False, Hints(), means)
+        bench,
+        folder,
+        sys.executable,
+        {},
+        (),
+        2,
+        float("inf"),
+        lambda: False,
+        lambda _: None,
+        better=lambda case, way: journal.note_smaller(case),
+    )
+    found = minimise.reduce_case(CASE, FAILURE, Form.COMPILE, False, Hints(), means, facts=from_graph(CASE))
     return f"{graph_text.write(found.case.graph)}\n{found.judged} {found.judged_to_smallest}\n"
 
 

@@ -61,10 +61,9 @@ def test_a_failure_in_one_of_three_runs_is_reduced_to_what_it_needs(tmp_path: Pa
     assert chance.flaky, "eight judgements of a failure in one of three disagree with these seeds"
     assert chance.runs == 8
     means = minimise.Means(
-        judged, tmp_path, sys.executable, {}, (), 2, float("inf"), lambda: False, lambda _: None, lambda: chance,
-        facts=from_graph(CASE),
-    )  # fmt: skip
-    found = minimise.reduce_case(CASE, FAILURE, Form.COMPILE, False, Hints(), means)
+        judged, tmp_path, sys.executable, {}, (), 2, float("inf"), lambda: False, lambda _: None, lambda: chance
+    )
+    found = minimise.reduce_case(CASE, FAILURE, Form.COMPILE, False, Hints(), means, facts=from_graph(CASE))
     assert targets(found.case) == ["relu", "tanh"]
 
 
@@ -72,11 +71,8 @@ def test_judged_once_each_it_would_not_be(tmp_path: Path) -> None:
     ends = []
     for seed in range(5):
         judged = bench(tmp_path / str(seed), seed)
-        means = minimise.Means(
-            judged, tmp_path, sys.executable, {}, (), 2, float("inf"), lambda: False, lambda _: None,
-            facts=from_graph(CASE),
-        )  # fmt: skip
-        found = minimise.reduce_case(CASE, FAILURE, Form.COMPILE, False, Hints(), means)
+        means = minimise.Means(judged, tmp_path, sys.executable, {}, (), 2, float("inf"), lambda: False, lambda _: None)
+        found = minimise.reduce_case(CASE, FAILURE, Form.COMPILE, False, Hints(), means, facts=from_graph(CASE))
         ends.append(targets(found.case))
     assert any(end != ["relu", "tanh"] for end in ends)
 

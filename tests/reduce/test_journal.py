@@ -16,9 +16,10 @@ import pytest
 from journaled_reduction import FAILURE
 from toys import chain, targets
 
-from torchsleuth.case.failure import Phase, of_hang
+from torchsleuth.case.failure import Kind, Phase, of_hang
 from torchsleuth.case.model import Code, Surroundings
 from torchsleuth.judge.environment import with_torchsleuth
+from torchsleuth.judge.generated import Noted
 from torchsleuth.judge.memory import Question
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.reduce.journal import NAME, Journal
@@ -119,6 +120,18 @@ def test_a_hang_is_known_for_shorter_deadlines_and_an_end_for_longer_ones() -> N
     assert journal.recall(asks("slow", deadline=30)) is None, "within 30 seconds it would be called a hang"
 
 
+def test_hints_and_the_account_of_wrong_numbers_are_there_again(tmp_path: Path) -> None:
+    wrong = replace(FAILURE, kind=Kind.ACCURACY, text="x" * 9000)
+    answers = {
+        "wrong": Outcome(Verdict.FAILED, wrong),
+        "kernel": Outcome(Verdict.FAILED, FAILURE, noted=Noted(("relu", "sin_1"), "sin_relu")),
+    }
+    for source, outcome in answers.items():
+        Journal(tmp_path / NAME).keep(asks(source), outcome)
+    for source, outcome in answers.items():
+        assert Journal(tmp_path / NAME).recall(asks(source)) == outcome, "a replay takes the same turns"
+
+
 def test_an_attempt_is_a_question_of_its_own() -> None:
     journal = Journal()
     journal.keep(asks("flaky"), PASSED)
@@ -132,7 +145,7 @@ def test_the_smallest_case_is_there_again(tmp_path: Path) -> None:
     again = Journal(tmp_path / NAME)
     found = again.smallest(ours=False)
     assert found is not None
-    assert targets(found.case) == ["sin", "sin"]
+    assert targets(found) == ["sin", "sin"]
     size = (tmp_path / NAME).stat().st_size
     again.note_smaller(chain(2))
     assert (tmp_path / NAME).stat().st_size == size, "a replay writes nothing again"
@@ -166,4 +179,4 @@ def test_code_travels_in_the_journal_as_in_a_case(tmp_path: Path) -> None:
     Journal(tmp_path / NAME).note_smaller(replace(chain(1), surroundings=Surroundings(code=(code,))))
     found = Journal(tmp_path / NAME).smallest(ours=False)
     assert found is not None
-    assert found.case.surroundings.code == (code,), "so whoever uses it must compare with what was consented to"
+    assert found.surroundings.code == (code,), "so whoever uses it must compare with what was consented to"

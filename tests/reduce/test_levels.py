@@ -37,6 +37,10 @@ class ToyBench:
     judged: int = 0
     homes: list[str] = field(default_factory=list)
 
+    @property
+    def judge(self) -> ToyBench:
+        return self
+
     def try_cases(
         self, cases: Sequence[Case], home: Path, form: Form, *, data: bool = False, attempt: int = 0
     ) -> list[Tried]:
@@ -123,9 +127,9 @@ def test_the_flat_graphs_own_kernel_is_the_hint():
 
 
 def test_data_that_the_small_case_no_longer_needs_goes():
-    assert not reduced(chain(5, {2: "bug"}), None, ToyBench(needs("bug")), data=True).with_data
+    assert not reduced(chain(5, {2: "bug"}), None, ToyBench(needs("bug")), data=True).way.data
     needed = ToyBench(needs("bug"), fails_without_data=False)
-    assert reduced(chain(5, {2: "bug"}), None, needed, data=True).with_data
+    assert reduced(chain(5, {2: "bug"}), None, needed, data=True).way.data
 
 
 def test_a_body_that_needed_the_backends_form_goes_and_the_form_with_it():
@@ -135,10 +139,10 @@ def test_a_body_that_needed_the_backends_form_goes_and_the_form_with_it():
         return "sin" in everywhere(candidate)
 
     found = reduced(case, None, ToyBench(fails), form=Form.BACKEND)
-    assert (targets(found.case), found.form) == (["sin"], Form.COMPILE)
+    assert (targets(found.case), found.way.form) == (["sin"], Form.COMPILE)
 
 
 def test_the_backends_form_stays_where_it_is_needed():
     bench = ToyBench(needs("bug"), fails_as=lambda form: form is Form.BACKEND)
     found = reduced(chain(9, {4: "bug"}), None, bench, form=Form.BACKEND)
-    assert (targets(found.case), found.form) == (["bug"], Form.BACKEND)
+    assert (targets(found.case), found.way.form) == (["bug"], Form.BACKEND)

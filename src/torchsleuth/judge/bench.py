@@ -23,6 +23,15 @@ from torchsleuth.judge.trial import Trial
 
 
 @dataclass(frozen=True)
+class Way:
+    """How a Case is judged: its form, whether with its data, and where that stands."""
+
+    form: Form
+    data: bool
+    home: Path
+
+
+@dataclass(frozen=True)
 class Tried:
     """A Case in one form, and what the Judge said of it."""
 

@@ -12,7 +12,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from torchsleuth.case import folder, graph_text
 from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case
-from torchsleuth.case.program import Form
 from torchsleuth.errors import DamagedCase
 from torchsleuth.judge.generated import Noted
 from torchsleuth.judge.memory import Question, holds, lasting
@@ -28,13 +27,6 @@ from torchsleuth.judge.outcome import Outcome, Verdict
 
 NAME = "journal.jsonl"
 _MOST_TEXT = 2000
-
-
-@dataclass(frozen=True)
-class Smallest:
-    case: Case
-    form: Form
-    data: bool  # whether its script reads values
 
 
 class Journal:
@@ -73,29 +65,28 @@ class Journal:
                     self._known[key] = (outcome, given)
                     self._append(_row(key, outcome, given, self._setting))
 
-    def note_smaller(self, case: Case, form: Form = Form.COMPILE, data: bool = False) -> None:
+    def note_smaller(self, case: Case) -> None:
         known = replace(case, failure=None)  # whose text would be most of the file; whoever reads it has it
-        noted = {"graph": graph_text.write(case.graph), "case": folder.to_json(known), "form": form.value, "data": data}
+        noted = {"graph": graph_text.write(case.graph), "case": folder.to_json(known)}
         self._smallest = noted
         with self._lock:
             if _digest(noted) not in self._noted:
                 self._noted.add(_digest(noted))
                 self._append({"smaller": operators(case.graph), **noted})
 
-    def smallest(self, *, ours: bool) -> Smallest | None:
+    def smallest(self, *, ours: bool) -> Case | None:
         """The last Case that was noted, checked as any Case that somebody sent."""
         if self._smallest is None:
             return None
         try:
-            case = folder.from_json(self._smallest["case"], str(self._smallest["graph"]), ours=ours)
-            return Smallest(case, Form(self._smallest["form"]), self._smallest["data"] is True)
-        except (DamagedCase, KeyError, ValueError):
+            return folder.from_json(self._smallest["case"], str(self._smallest["graph"]), ours=ours)
+        except (DamagedCase, KeyError):
             return None
 
     def _read(self, row: Mapping[str, Any]) -> None:
         try:
             if "smaller" in row:
-                self._smallest = {name: row[name] for name in ("graph", "case", "form", "data")}
+                self._smallest = {"graph": row["graph"], "case": row["case"]}
                 self._noted.add(_digest(self._smallest))
             elif row["setting"] == self._setting:
                 failure = Failure.from_json(row["failure"]) if row["failure"] else None
