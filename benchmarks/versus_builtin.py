@@ -119,7 +119,7 @@ def with_minifier(program: Path, folder: Path, limit: float) -> Ended:
     minified = run([sys.executable, str(launcher)], folder, left, {})
     seconds = time.monotonic() - began
     queries = re.findall(r"Made (\d+) queries", minified.text)
-    asked = int(queries[-1]) if queries else minified.text.count("Trying granularity") or None
+    asked = int(queries[-1]) if queries else None  # said at the end only
     script = next((s for s in (folder / "repro.py", *_checkpoints(folder)) if s.exists()), None)
     if script is None:
         said = "not finished in time" if minified.status is None else _last_line(minified.text)
