@@ -126,8 +126,10 @@ def test_what_dynamo_loses_is_dynamos(run_cli: RunCli, tmp_path: Path) -> None:
     assert got == want
     """,
     )
-    result = found(run_cli, script, tmp_path / "out")
+    result = found(run_cli, script, tmp_path / "out", "--budget", "300")
     if result["exit_code"] == 0:
         pytest.skip("this torch has no such bug any more")
     [failure] = result["failures"]
-    assert (result["verdict"], failure["component"]) == ("not-reproduced", "dynamo")
+    assert (result["verdict"], failure["component"]) == ("failure", "dynamo")
+    assert (failure["repro"]["form"], failure["repro"]["verified"]) == ("frame", True)
+    assert "as_strided_" in (tmp_path / "out" / "repro.py").read_text()

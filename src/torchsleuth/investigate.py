@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from torchsleuth import minimise
+from torchsleuth import from_source, minimise
 from torchsleuth.afterwards import Afterwards
 from torchsleuth.case import files, folder
 from torchsleuth.case.failure import Failure, Kind
@@ -26,10 +26,12 @@ from torchsleuth.locate import named
 from torchsleuth.locate.ladder import Component, Ladder, climb
 from torchsleuth.placing import STOPPED, Means, Placing, Plan, hang_limit
 from torchsleuth.reduce import journal
+from torchsleuth.reduce.chance import ALWAYS
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.reduce.reducer import counted
 from torchsleuth.reduction import Reduction, measured
 from torchsleuth.watch.found import Found
+from torchsleuth.watch.rerun import Again
 from torchsleuth.write import issue
 from torchsleuth.write.findings import Culprit, Finding
 
@@ -208,6 +210,30 @@ class Investigation:
     def _time_left(self, cost: float) -> bool:
         """Whether there is time for a few judgements more."""
         return not self._plan.stopped() and time.monotonic() + cost < self._share_ends
+
+    def from_source(self, finding: Finding, found: Found, *, first: bool) -> Finding:
+        """From the program's own file, where no graph of it fails alone."""
+        home = self._out / "cases" / finding.id
+        means = from_source.Means(
+            self._judge_for(frozenset({"cpu"})), Path(tempfile.mkdtemp(prefix="source-", dir=self._scratch)),
+            self._out if first else home, self.means.deadline, self._share_ends, self.means.jobs,
+            self._plan.minimize, self._plan.stopped, self._say,
+            lambda script, failure, runs, path: self._placing.verify(
+                script, failure, runs, self.means.deadline, path, ALWAYS
+            ),
+            self._count, self.means.path,
+        )  # fmt: skip
+        try:
+            return from_source.reproduce(finding, found, means)
+        except JudgeBroken as error:
+            return replace(finding, why_not=STOPPED if self._plan.stopped() else str(error))
+
+    def _count(self, script: Path) -> int:
+        """Operators of the largest graph that Dynamo captures from a script."""
+        session = Path(tempfile.mkdtemp(prefix="count-", dir=self._scratch))
+        Again([self.means.python, str(script)], session, self.means.deadline).look(session)
+        sketches = [folder.load(p, ours=True) for p in session.glob("processes/*/sketches/*") if p.is_dir()]
+        return max((operators(case.graph) for case in sketches), default=0)
 
     def _find_form(
         self, bench: Bench, case: Case, inner: Case | None, home: Path, failure: Failure

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchsleuth.case.failure import Failure, Kind
-from torchsleuth.case.ir import operators
+from torchsleuth.case.ir import Node, operators
 from torchsleuth.case.model import Case, Tensor
 from torchsleuth.case.program import CannotRender, Form, render
 from torchsleuth.judge.bench import Bench, Tried, Way
@@ -63,6 +63,7 @@ class Reduced:
     way: Way
     complete: bool = True  # it ended because nothing was left to try
     passing: tuple[str, ...] = ()  # scripts that passed, short ones
+    diverging: Node | None = None  # of wrong numbers: the first operator whose result was wrong
 
 
 def same_failure(tried: Tried, failure: Failure) -> bool:
@@ -152,7 +153,8 @@ class _Run:
             judge, key, case, means.until, means.stopped, smaller, lambda better: means.better(better, way),
             lambda: means.bench.judged - self.before,
         )  # fmt: skip
-        hints = replace(hints, suspects=self._suspects(case, way))
+        diverging = self._diverging(case, way)
+        hints = replace(hints, suspects=(diverging.name,) if diverging else ())
         known = facts or probe(case, means, way.home)
         best = Reducer(oracle, known, hints=hints, width=means.jobs, say=state.say).reduce()
         complete = not means.stopped() and time.monotonic() < means.until
@@ -160,7 +162,7 @@ class _Run:
         way = self._plainer(best, way)
         if best.check is not None and not means.stopped():
             best = with_tolerance(best, means.bench.try_case(best, way.home, way.form, data=way.data))
-        return Reduced(best, *counts, way, complete, tuple(passing))
+        return Reduced(best, *counts, way, complete, tuple(passing), diverging)
 
     def _plainer(self, best: Case, way: Way) -> Way:
         """What is left may no longer need the values, or the form, that the whole needed."""
@@ -170,20 +172,19 @@ class _Run:
             way = replace(way, form=Form.COMPILE)
         return way
 
-    def _suspects(self, case: Case, way: Way) -> tuple[str, ...]:
+    def _diverging(self, case: Case, way: Way) -> Node | None:
         """Of wrong numbers in a forward: the operator at which they begin."""
         if case.check is None or case.phase.backward or way.form is not Form.COMPILE or self.means.stopped():
-            return ()
+            return None
 
         def judge(opened: Case) -> Failure | None:
             return self.means.bench.try_case(opened, way.home, way.form, data=way.data).outcome.failure
 
         self.means.say("looking for the first operator whose result is wrong")
         found = divergence.find(case, judge)
-        if found is None or found.culprit is None:
-            return ()
-        self.means.say(f"{found.culprit.name} is the first of {len(found.wrong)} results that are wrong")
-        return (found.culprit.name,)
+        if found is not None and found.culprit is not None:
+            self.means.say(f"{found.culprit.name} is the first of {len(found.wrong)} results that are wrong")
+        return found.culprit if found is not None else None
 
     def _fails(self, case: Case, way: Way) -> bool:
         if self.means.stopped():

@@ -188,6 +188,8 @@ def _investigate(
             finding = investigation.look_into(found, f"f{number}", first=number == 1, others=others)
             if not (finding.reproduced or again is None or stopped.is_set() or plan.keep_only):
                 finding = _once_more(finding, found, investigation, again, say, notes, first=number == 1)
+            if not (finding.reproduced or finding.eager_fails_too or stopped.is_set() or plan.keep_only):
+                finding = investigation.from_source(finding, found, first=number == 1)
             findings.append(finding)
     if stopped.is_set():
         notes.append("stopped by Ctrl-C: not all that was found was looked into")
@@ -219,7 +221,7 @@ def _once_more(
         notes.append("the program was run once more, to keep the values of the graph that crashed")
         if seen is not None:
             finding = investigation.look_into(seen, finding.id, first=first)
-    elif found.failure.kind is not Kind.DYNAMO_ERROR:
+    elif found.failure.kind is not Kind.DYNAMO_ERROR and not found.dynamo:
         say("running the program once more, with every graph forced to eager")
         if again.fails_with_graphs_in_eager(found.failure):
             notes.append("the program fails in the same way with every graph run in eager: Dynamo is to blame")

@@ -18,7 +18,8 @@ from torchsleuth.case.program.render import DATA_FILE
 from torchsleuth.judge.bench import Bench, Tried
 from torchsleuth.judge.environment import judge_environment
 from torchsleuth.judge.trial import deadline_for
-from torchsleuth.judge.verify import Verification, verify
+from torchsleuth.judge.verify import Verification
+from torchsleuth.judge.verify import verify as verify_fresh
 from torchsleuth.reduce.chance import Chance
 from torchsleuth.watch.session import Process
 from torchsleuth.write import repro_text
@@ -98,7 +99,7 @@ class Placing:
         # A module of the user's that the script must import is found where the program found it.
         path = self.means.path if rendering.imports != ("torch",) else ()
         deadline = (limit or 0) * 2 + self.means.deadline
-        proof = self._verify(draft / "repro.py", failure, runs, deadline, path, finding.chance)
+        proof = self.verify(draft / "repro.py", failure, runs, deadline, path, finding.chance)
         final = (self.out if first else home) if proof.verified else home / "unverified"
         data_bytes = _put_in_place(draft, final)
         return _repro(final / "repro.py", text, rendering.form, ops, rendering.imports, data_bytes, proof)
@@ -124,7 +125,7 @@ class Placing:
         """Short enough that a hang is judged and verified several times within the budget."""
         return min(hang_limit(case), max(_LEAST_HANG, self.plan.budget / _HANGS_IN_BUDGET))
 
-    def _verify(
+    def verify(
         self, script: Path, failure: Failure, runs: int, deadline: float, path: Sequence[str], chance: Chance
     ) -> Verification:
         if self.plan.stopped():
@@ -132,7 +133,7 @@ class Placing:
         environment = dict(self.means.environment)
         if path:
             environment["PYTHONPATH"] = os.pathsep.join([*path, environment.get("PYTHONPATH", "")])
-        proof = verify(
+        proof = verify_fresh(
             script, failure, python=self.means.python, environment=environment, runs=chance.verifications(runs),
             deadline=deadline, jobs=self.means.jobs, flaky=chance.flaky, stopped=self.plan.stopped,
         )  # fmt: skip

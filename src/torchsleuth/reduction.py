@@ -14,7 +14,7 @@ from torchsleuth import minimise
 from torchsleuth.afterwards import Known
 from torchsleuth.case import checks, folder
 from torchsleuth.case.failure import Failure
-from torchsleuth.case.ir import operators
+from torchsleuth.case.ir import Node, operators
 from torchsleuth.case.model import Case
 from torchsleuth.checkpoints import Checkpoints, Pace
 from torchsleuth.judge.bench import Bench, Tried, Way
@@ -63,7 +63,12 @@ class Reduction:
             self.whole, finding.failure, self.way.form, self.way.data, hints, wanted, self.inner
         )
         smallest, way = self._smallest_known(found)
-        finding = replace(finding, judged=before + found.judged, judged_to_smallest=before + found.judged_to_smallest)
+        finding = replace(
+            finding,
+            judged=before + found.judged,
+            judged_to_smallest=before + found.judged_to_smallest,
+            culprit=_diverging(finding.culprit, found.diverging),
+        )
         for one, its in ((smallest, way), *checkpoints.larger_than(smallest)):
             if plan.stopped():
                 break
@@ -116,9 +121,17 @@ def measured(bench: Bench, case: Case, way: Way, failure: Failure, say: Callable
     return chance
 
 
-def _culprit_left(known: Culprit, case: Case) -> Culprit:
-    """What the error named; else the only operator that is left, and its line."""
-    calls = [n for n in case.graph.nodes if n.is_call]
-    if len(calls) != 1:
+def _diverging(known: Culprit, node: Node | None) -> Culprit:
+    """The operator at which numbers begin to be wrong."""
+    if known.op or node is None:
         return known
+    return Culprit(node.target, known.compiler_pass, known.source or node.source)
+
+
+def _culprit_left(known: Culprit, case: Case) -> Culprit:
+    """What the error named; else the only operator that is left; else only where the last one stands."""
+    calls = [n for n in case.graph.nodes if n.is_call]
+    sources = [n.source for n in calls if n.source]
+    if len(calls) != 1:
+        return replace(known, source=known.source or (sources[-1] if sources else None))
     return Culprit(known.op or calls[0].target, known.compiler_pass, known.source or calls[0].source)

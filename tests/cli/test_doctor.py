@@ -196,7 +196,8 @@ def test_a_python_that_does_not_exist(cli: Cli) -> None:
     assert said.out.startswith("problem  Python: no-such-python cannot be started: there is no such program.")
 
 
-def test_an_interpreter_with_nothing_in_it(tmp_path: Path, cli: Cli) -> None:
+def test_an_interpreter_with_nothing_in_it(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)  # where torchsleuth is found so, the bare one finds it too
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
     said = cli("doctor", "--python", "bare/bin/python")
     problems = [line.split()[1] for line in said.out.splitlines() if line.startswith("problem")]

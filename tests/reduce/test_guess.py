@@ -117,3 +117,11 @@ def test_a_census_holds_each_kind_once():
     case = chain(100, {50: "relu", 60: "relu", 70: "tanh"})
     kinds = guess.kinds(case.graph, units(case.graph), from_graph(case))
     assert [next(iter(k)) for k in kinds] == ["op_0", "op_50", "op_70"]
+
+
+def test_what_a_suspect_comes_from_is_found_level_by_level() -> None:
+    case = chain(6)
+    everything = units(case.graph)
+    assert guess.before(case.graph, everything, "op_4", 0) == [frozenset({"op_4"})]
+    assert guess.before(case.graph, everything, "op_4", 2) == [frozenset({f"op_{i}"}) for i in (2, 3, 4)]
+    assert len(guess.before(case.graph, everything, "op_4", 40)) == 5

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from toys import chain
+from toys import SQUARE, case_of, chain
 
 from torchsleuth.case.failure import Phase
+from torchsleuth.case.ir import Node, Op, Ref
 from torchsleuth.case.model import Case, Check, Storage, Tensor
 from torchsleuth.reduce.passes import numbers
 
@@ -40,6 +41,19 @@ def test_inputs_become_plainer_step_by_step() -> None:
     assert [fills(c) for c in numbers.made_inputs(wrong())] == [["ones"], ["zeros"], ["arange"]]
     counted = next(c for c in numbers.made_inputs(wrong()) if fills(c) == ["arange"])
     assert [fills(c) for c in numbers.made_inputs(counted)] == [["ones"], ["zeros"]]
+
+
+def test_each_input_gets_memory_of_its_own() -> None:
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        Node("y", Op.PLACEHOLDER, "y", value=SQUARE),
+        Node("sum", Op.CALL_FUNCTION, "operator.add", (Ref("x"), Ref("y")), value=SQUARE),
+        Node("output", Op.OUTPUT, "output", ((Ref("sum"),),)),
+    ]
+    both = replace(case_of(nodes, inputs=2), check=Check(), phase=Phase.RUN_FORWARD)
+    first = next(iter(numbers.made_inputs(both)))
+    assert fills(first) == ["ones", "ones"]
+    assert len({v.storage for v in first.inputs if isinstance(v, Tensor)}) == 2
 
 
 def test_nothing_is_filled_while_only_compiling() -> None:

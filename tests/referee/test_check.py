@@ -85,6 +85,12 @@ def test_what_is_missing_is_said(names: dict[str, Any], name: str, said: str) ->
         model_and_inputs(names, name, "f.py")
 
 
+def test_the_fixture_fails_a_test(torchsleuth_check: Any) -> None:
+    assert torchsleuth_check(Net(), torch.randn(8, 4), compile=RIGHT)
+    with pytest.raises(WrongNumbers):
+        torchsleuth_check(Net(), torch.randn(8, 4), compile=WRONG)
+
+
 @pytest.mark.slow
 def test_the_backend_raises_before_a_wrong_result_is_used() -> None:
     def shift(x: torch.Tensor) -> torch.Tensor:

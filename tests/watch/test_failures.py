@@ -21,7 +21,7 @@ from torchsleuth.backends import faulty
 from torchsleuth.case import folder, tensors
 from torchsleuth.case.failure import Kind, Phase
 from torchsleuth.case.model import Case, Role, Scalar, Tensor
-from torchsleuth.watch import hooks
+from torchsleuth.watch import guarded, hooks
 from torchsleuth.watch.found import Found, summarise
 from torchsleuth.watch.observer import Ledger
 from torchsleuth.watch.session import Options, Outbox
@@ -345,6 +345,20 @@ def test_inputs_that_the_graph_writes_are_kept_as_they_were(watch: Watch) -> Non
     assert inputs_of(found, case)[0].tolist() == [0, 1, 2, 3]
     assert case.phase is Phase.RUN_FORWARD
     assert found.failure.kind is Kind.RUNTIME_ERROR
+
+
+def test_a_device_that_died_with_the_failure_leaves_sizes_and_is_no_trouble_of_ours(
+    watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dead(*_: Any, **__: Any) -> Any:
+        raise torch.AcceleratorError("CUDA error: device-side assert triggered")
+
+    monkeypatch.setattr(tensors, "save", dead)
+    log = tmp_path / "trouble.log"
+    monkeypatch.setattr(guarded, "_log", log)
+    _, case = watch.one(lambda: torch.compile(relu, backend=fails_after_running)(torch.arange(4.0)))
+    assert [(i.shape, i.dtype) for i in case.inputs if isinstance(i, Tensor)] == [((4,), "torch.float32")]
+    assert not log.exists()
 
 
 def test_inputs_that_share_memory_are_kept_so(watch: Watch) -> None:

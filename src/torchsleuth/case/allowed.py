@@ -123,15 +123,15 @@ _NOT_TENSOR_FUNCTIONS = {
 _MODULES_OF_TORCH = frozenset(
     "_C _VF __config__ __future__ _appdirs _awaits _classes _compile _custom_op _custom_ops _decomp _dispatch "
     "_dynamo _environment _export _functorch _guards _higher_order_ops _inductor _jit_internal _lazy _library "
-    "_linalg_utils _lobpcg _logging _lowrank _meta_registrations _native _numpy _opaque_base _ops _prims "
-    "_prims_common _python_dispatcher _refs _sources _streambase _strobelight _subclasses _tensor _tensor_docs "
-    "_tensor_iterator _tensor_str _thread_safe_fork _torch_docs _utils _utils_internal _vendor _vmap_internals "
-    "_weights_only_unpickler accelerator amp ao autograd backends bin builtins classes compiler contrib cpp cpu "
-    "ctypes cuda distributed distributions export fft func functional functools futures fx glob hub importlib "
-    "inspect jit library linalg masked math monitor mps mtia multiprocessing nativert nested nn numa onnx ops "
-    "optim os overrides package platform profiler quantization quasirandom random return_types serialization "
-    "signal sparse special storage sys testing textwrap threading torch torch_version types utils version "
-    "warnings windows xpu".split()
+    "_linalg_utils _lobpcg _logging _lowrank _meta_registrations _namedtensor_internals _native _numpy "
+    "_opaque_base _ops _prims _prims_common _python_dispatcher _refs _sources _streambase _strobelight "
+    "_subclasses _tensor _tensor_docs _tensor_iterator _tensor_str _thread_safe_fork _torch_docs _utils "
+    "_utils_internal _vendor _vmap_internals _weights_only_unpickler accelerator amp ao autograd backends bin "
+    "builtins classes compiler contrib cpp cpu ctypes cuda distributed distributions export fft func functional "
+    "functools futures fx glob hub importlib inspect jit library linalg masked math monitor mps mtia "
+    "multiprocessing nativert nested nn numa onnx ops optim os overrides package platform profiler quantization "
+    "quasirandom random return_types serialization signal sparse special storage sys testing textwrap threading "
+    "torch torch_version types utils version warnings windows xpu".split()
 )
 # torch._import_dotted_name("os.system") is os.system: private words of torch's own machinery, by how they begin.
 _NOT_TENSOR_PREFIXES = (

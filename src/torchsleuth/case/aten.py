@@ -24,6 +24,8 @@ _NOT_CONTEXT = {
     "compile_region_name",
 }
 
+_VIEW, _RESHAPE = "torch.ops.aten.view.default", "torch.ops.aten.reshape.default"
+
 
 def sketch(module: torch.fx.GraphModule, inputs: Sequence[Any], kwargs: Mapping[str, Any], forward: Case) -> Case:
     attributes = from_torch.Tensors()
@@ -40,13 +42,21 @@ def sketch(module: torch.fx.GraphModule, inputs: Sequence[Any], kwargs: Mapping[
 
 
 def _as_given(graph: Graph, inputs: Sequence[Any]) -> Graph:
-    """With what Inductor is given: what a forward saved may be strided otherwise than when the backward was traced."""
+    """With what Inductor is given: what a forward saved may be strided otherwise than when the backward was traced.
+
+    Views that were possible then may not be any more.  Inductor begins by making each a reshape; a script, which runs
+    the graph in eager and with fake tensors before Inductor has it, needs that from the start.
+    """
     given = {
         node.name: from_torch.describe(value)
         for node, value in zip(graph.placeholders, inputs, strict=True)
         if isinstance(value, torch.Tensor)
     }
-    return replace(graph, nodes=tuple(replace(n, value=given.get(n.name, n.value)) for n in graph.nodes))
+    otherwise = any(n.value and n.name in given and n.value.stride != given[n.name].stride for n in graph.placeholders)
+    nodes = [replace(n, value=given.get(n.name, n.value)) for n in graph.nodes]
+    if otherwise:
+        nodes = [replace(n, target=_RESHAPE) if n.target == _VIEW else n for n in nodes]
+    return replace(graph, nodes=tuple(nodes))
 
 
 def _input(value: Any, storages: list[Storage]) -> Input:

@@ -6,12 +6,15 @@ import contextlib
 import errno
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from torchsleuth.errors import OutputUnwritable
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -21,7 +24,7 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, data: Any) -> None:
     text = json.dumps(data, indent=1, ensure_ascii=False, default=str)
-    if any("\ud800" <= c <= "\udfff" for c in text):  # a path that is not UTF-8: JSON has its own way to say so
+    if _SURROGATE.search(text):  # a path that is not UTF-8: JSON has its own way to say so
         text = json.dumps(data, indent=1, default=str)
     write_text(path, text + "\n")
 

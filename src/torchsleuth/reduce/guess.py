@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 
 from torchsleuth.case.expressions import show
-from torchsleuth.case.ir import Graph, Node, Op, Ref, map_args
+from torchsleuth.case.ir import Graph, Node, Op, Ref, inputs_of, map_args
 from torchsleuth.judge.generated import Noted
 from torchsleuth.reduce.facts import Facts
 from torchsleuth.reduce.units import Unit
@@ -44,6 +44,20 @@ def bare(target: str) -> str:
         start = words.index("ops") + 2 if "ops" in words else 1
         words = words[start : start + 1] or words[-1:]
     return words[-1].strip("_")
+
+
+def before(graph: Graph, units: Sequence[Unit], suspect: str, levels: int) -> list[Unit]:
+    """The suspect's unit with those that its inputs come from, so many levels back."""
+    nodes = {n.name: n for n in graph.nodes}
+    reached, edge = {suspect}, {suspect}
+    for _ in range(levels):
+        edge = {name for one in edge for name in inputs_of(nodes[one])} - reached
+        # A tuple's element is no level of its own.
+        edge |= {
+            name for one in edge if nodes[one].target.endswith("operator.getitem") for name in inputs_of(nodes[one])
+        }
+        reached |= edge
+    return [unit for unit in units if not unit.isdisjoint(reached)]
 
 
 def kinds(graph: Graph, units: Sequence[Unit], facts: Facts) -> list[Unit]:

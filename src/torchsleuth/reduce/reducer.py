@@ -117,11 +117,14 @@ class Reducer:
     def _guess(self, everything: Sequence[Unit]) -> list[Unit]:
         """A set of operators that fails and is small, or nothing."""
         graph = self._whole.graph
-        for unit in everything:
-            if not unit.isdisjoint(self._hints.suspects):
-                self._say("trying the suspect alone")
-                if self._fails([unit]):
-                    return [unit]
+        for node in self._hints.suspects:
+            for levels in (0, 1, 2, 4):
+                chosen = guess.before(graph, everything, node, levels)
+                if not 0 < len(chosen) < len(everything):
+                    continue
+                self._say(f"trying {node} " + (f"and {_operators(len(chosen) - 1)} before it" if levels else "alone"))
+                if self._fails(chosen):
+                    return chosen
         for suspect in guess.named(graph, everything, self._hints.named):
             self._say(f"trying {self._hints.named} alone")
             if self._fails([suspect]):

@@ -15,7 +15,6 @@ from torchsleuth.referee.verdict import Difference, References
 
 Run = Callable[[], Sequence[Seen]]
 _LEAST_NUDGE = 2.0**-19
-_ZERO_NUDGE = 1e-3  # how far a zero is moved, for whole numbers: ties are often between zeros
 
 
 @dataclass(frozen=True)
@@ -95,18 +94,11 @@ def _references(eager: Run, seed: int, notes: list[str]) -> dict[str, References
             "these ran in their own precision in the float64 reference: " + ", ".join(sorted(exact_mode.mixed))
         )
     nudge = max(_LEAST_NUDGE, 2 * exact_mode.coarsest if exact_mode.coarsest > 2.0**-20 else 0.0)
-    moved: list[tuple[dict[str, object], bool]] = []
+    moved: list[dict[str, object]] = []
     for sign in (1, -1):
-        for floor in (0.0, _ZERO_NUDGE):
-            try:
-                with Upcast(sign * nudge, floor, seed=7):
-                    moved.append(({s.path: s.value for s in _seeded(eager, seed)}, bool(floor)))
-            except (RuntimeError, ValueError, IndexError, NoReference):
-                continue  # a nudge may leave what the program allows
-    return {path: _of_one(path, value, moved, nudge) for path, value in exact.items()}
-
-
-def _of_one(path: str, value: object, moved: Sequence[tuple[dict[str, object], bool]], nudge: float) -> References:
-    """Floats are not moved away from zero: masks and padding are zeros that mean something."""
-    floats = isinstance(value, torch.Tensor) and (value.dtype.is_floating_point or value.dtype.is_complex)
-    return References(value, [m.get(path) for m, zeros in moved if not (floats and zeros)], nudge)
+        try:
+            with Upcast(sign * nudge, seed=7):
+                moved.append({s.path: s.value for s in _seeded(eager, seed)})
+        except (RuntimeError, ValueError, IndexError, NoReference):
+            continue  # a nudge may leave what the program allows
+    return {path: References(value, [m.get(path) for m in moved], nudge) for path, value in exact.items()}

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from torchsleuth import torch_api
+from torchsleuth.referee import rounding
 
 _NARROW = {torch.float32, torch.float16, torch.bfloat16}
 _WIDE = {**dict.fromkeys(_NARROW, torch.float64), torch.complex64: torch.complex128, torch.complex32: torch.complex128}
@@ -23,6 +24,7 @@ class NoReference(Exception):
     """An operator looks at the bits of a float: there is no float64 run of it."""
 
 
+_OF_ZERO = 1e-3  # how far a zero is moved, in nudges: ties are often between zeros
 _active = 0
 
 
@@ -32,14 +34,16 @@ def is_active() -> bool:
 
 
 class Upcast(torch_api.dispatch_mode()):  # type: ignore[misc]
-    """`nudge` moves every float that enters by about so much of its size, and zeros by `floor`."""
+    """`nudge` moves what an operator rounds, and what it chooses from, by about so much of its size.
 
-    def __init__(self, nudge: float = 0.0, floor: float = 0.0, seed: int = 0) -> None:
+    Inputs as such are exact and are not moved: a half that is rounded the wrong way is wrong.
+    """
+
+    def __init__(self, nudge: float = 0.0, seed: int = 0) -> None:
         super().__init__()
         self.mixed: set[str] = set()  # operators that ran in the program's own precision
         self.coarsest = 2.0**-23  # rounding of the narrowest float that was seen
         self._nudge = nudge
-        self._floor = floor
         self._random = torch.Generator().manual_seed(seed)
 
     def __enter__(self) -> Upcast:
@@ -63,6 +67,8 @@ class Upcast(torch_api.dispatch_mode()):  # type: ignore[misc]
             raise NoReference(str(func))
         targets = _written(func, args)
         wide_args = _map(args, lambda v: self._wide(v, targets))
+        if self._nudge and rounding.chooses(func):
+            wide_args = _map(wide_args, lambda v: self._nudged(v, _OF_ZERO))
         wide_kwargs = {k: _map(v, lambda v: self._wide(v, targets)) for k, v in kwargs.items()}
         try:
             result = func(*wide_args, **wide_kwargs)
@@ -71,7 +77,21 @@ class Upcast(torch_api.dispatch_mode()):  # type: ignore[misc]
                 raise
             self.mixed.add(str(func))
             result = func(*_map(args, _narrow), **{k: _map(v, _narrow) for k, v in kwargs.items()})
+        if self._nudge and rounding.rounds(
+            func, next((d for d in kwargs.values() if isinstance(d, torch.dtype)), None)
+        ):
+            return self._moved(result, targets)
         return _map(result, self._entered)
+
+    def _moved(self, result: Any, targets: set[int]) -> Any:
+        """What was rounded, nudged; where it was written in place, in place."""
+
+        def move(value: Any) -> Any:
+            if isinstance(value, torch.Tensor) and id(value) in targets:
+                return value.copy_(self._nudged(value)) if value.is_floating_point() else value
+            return self._nudged(self._entered(value))
+
+        return _map(result, move)
 
     def _wide(self, value: Any, targets: set[int]) -> Any:
         if isinstance(value, torch.dtype):
@@ -79,26 +99,24 @@ class Upcast(torch_api.dispatch_mode()):  # type: ignore[misc]
             return _WIDE.get(value, value)
         if isinstance(value, torch.Tensor) and value.dtype in _WIDE and id(value) not in targets:
             self._note(value.dtype)
-            return self._nudged(value.to(_WIDE[value.dtype]))
+            return value.to(_WIDE[value.dtype])
         return value
 
     def _entered(self, value: Any) -> Any:
         """What an operator gives although all it got was wide: a constant, or a draw."""
         if isinstance(value, torch.Tensor) and value.dtype in _WIDE:
             self._note(value.dtype)
-            return self._nudged(value.to(_WIDE[value.dtype]))
+            return value.to(_WIDE[value.dtype])
         return value
 
     def _note(self, dtype: torch.dtype) -> None:
         self.coarsest = max(self.coarsest, _EPSILON.get(dtype, 0.0))
 
-    def _nudged(self, tensor: torch.Tensor) -> torch.Tensor:
-        if not self._nudge or not tensor.is_floating_point() or not tensor.numel():
+    def _nudged(self, tensor: Any, of_zero: float = 0.0) -> Any:
+        if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point() or not tensor.numel():
             return tensor
         step = torch.rand(tensor.shape, generator=self._random, dtype=torch.float64).to(tensor.device) * 2 - 1
-        moved = tensor * (1 + abs(self._nudge) * (step if self._nudge > 0 else -step))
-        if self._floor:
-            moved = moved + (step if self._nudge > 0 else -step) * self._floor * abs(self._nudge)
+        moved = tensor + self._nudge * step * (tensor.abs() + of_zero)
         return torch.where(tensor.isfinite(), moved, tensor)
 
     def _draw(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -224,7 +224,6 @@ def case_of(
     case = replace(record.sketch, phase=phase, failure=failure)
     constants = [c() for c in record.constants]
     if alive is not None and all(c is not None for c in constants):
-        # A device that died with the failure gives no bytes any more: sizes must do.
         case = guarded(_save_values)(case, alive, [c for c in constants if c is not None], where, cap) or case
     folder.save(case, where)
     return case
@@ -232,10 +231,13 @@ def case_of(
 
 def _save_values(case: Case, inputs: Sequence[Any], constants: Sequence[torch.Tensor], where: Path, cap: int) -> Case:
     given = [v for v in inputs if isinstance(v, torch.Tensor)]
-    described = tensors.describe([*given, *constants], look=True)
-    case = _with_values(case, inputs, described)
-    where.mkdir(parents=True, exist_ok=True)
-    return replace(case, storages=tensors.save(described, where, cap))
+    try:
+        described = tensors.describe([*given, *constants], look=True)
+        found = _with_values(case, inputs, described)
+        where.mkdir(parents=True, exist_ok=True)
+        return replace(found, storages=tensors.save(described, where, cap))
+    except torch.AcceleratorError:
+        return case  # a device that died with the failure gives no bytes any more: sizes must do
 
 
 def _alive(record: Record) -> list[Any] | None:

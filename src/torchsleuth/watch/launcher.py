@@ -44,13 +44,13 @@ def resolve(command: Sequence[str]) -> list[str]:
         raise CommandNotFound(
             f"{words[0]!r} is not a program that can be started here. Check the spelling, or give its full path."
         )
-    script = _script_of(words)
+    script = script_of(words)
     if script is not None and not Path(script).exists():
         raise CommandNotFound(f"There is no file {script!r} in {Path.cwd()}. Check the path of the script.")
     return words
 
 
-def _script_of(words: Sequence[str]) -> str | None:
+def script_of(words: Sequence[str]) -> str | None:
     """The script that a Python command line names; None where there is none, or where one cannot be sure."""
     if not Path(words[0]).name.startswith("python"):
         return None

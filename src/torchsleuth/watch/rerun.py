@@ -62,6 +62,10 @@ class Again:
             self._run("dynamo", {"TORCH_COMPILE_OVERRIDE_BACKENDS": ">=0:eager"}, session, Options(hang_after=0)) == 0
         )
 
+    def look(self, session: Path) -> None:
+        """Only watched: what it compiles stands in `session`."""
+        self._run("look", {}, session, Options(hang_after=0))
+
     def crash_with_values(self) -> Found | None:
         session = self._session("crash")
         code = self._run("crash", {}, session, Options(hang_after=0, dump_first=True))

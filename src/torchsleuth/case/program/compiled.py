@@ -12,6 +12,8 @@ from torchsleuth.case.program.names import short_name
 from torchsleuth.case.program.render import Script
 from torchsleuth.case.program.statements import Body, CannotRender, write_nodes
 
+_CHANGE_SHAPE = set("as_strided_ resize_ resize_as_ set_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_".split())
+
 
 @dataclass
 class Signature:
@@ -22,7 +24,7 @@ class Signature:
     arguments: list[str] = field(default_factory=list)  # at the call, module-level names
     tensors: dict[str, Tensor] = field(default_factory=dict)  # arguments that are tensors, by name
     members: list[tuple[str, str, Tensor]] = field(default_factory=list)  # attribute, node, tensor
-    sizes: list[str] = field(default_factory=list)  # lines that bind symbolic sizes
+    sizes: dict[str, tuple[str, str]] = field(default_factory=dict)  # symbolic size -> its tensor, the line binding it
     floats: set[str] = field(default_factory=set)  # placeholders passed as Python floats
     whole_dynamic: bool = False  # some symbol is no tensor's size: only dynamic=True makes it symbolic
 
@@ -98,7 +100,7 @@ def _scalar(script: Script, found: Signature, node: Node, value: Scalar, sized: 
         tensor, dim = sized[value.symbol]
         name = script.names.fresh(value.symbol if value.symbol.isidentifier() else node.name)
         found.names[node.name] = name
-        found.sizes.append(f"{name} = {found.names[tensor]}.size({dim})")
+        found.sizes[node.name] = (tensor, f"{name} = {found.names[tensor]}.size({dim})")
         return
     name = script.names.fresh(short_name(value.source, node.name))
     found.names[node.name] = name
@@ -159,10 +161,12 @@ def _main(
     aliases = {**_attribute_aliases(graph, {**functions, **attributes}), **_float_aliases(graph, signature)}
     body = Body({**signature.names, **aliases}, indent=2 if is_module else 1, tensors=_tensor_names(graph))
     used = {name for node in graph.nodes for name in inputs_of(node)}
-    bound = {signature.names[p.name] for p in graph.placeholders if p.name in used}
-    for line in signature.sizes:
-        if line.split(" = ")[0] in bound:
+    early = _before_parameters(graph, signature)
+    for size, (of, line) in signature.sizes.items():
+        if size in used and of in early:
             body.add(line)
+        elif size in used:
+            body.late[size] = line
     write_nodes(graph, body, aliases)
     script.imports |= body.imports
     if not is_module:
@@ -194,6 +198,21 @@ def _main(
         "",
         "",
     ]
+
+
+def _before_parameters(graph: Graph, signature: Signature) -> set[str]:
+    """The placeholders in front of the first parameter.
+
+    Dynamo makes inputs in the order in which it comes across them, and kernels follow it: asking an argument for its
+    size where the program came across a parameter first would turn that order round.  Where the graph changes shapes
+    in place, all count as in front: a size is what it was at the beginning.
+    """
+    if any(n.op is Op.CALL_METHOD and n.target in _CHANGE_SHAPE for n in graph.nodes):
+        return {p.name for p in graph.placeholders}
+    members = {node for _, node, _ in signature.members}
+    names = [p.name for p in graph.placeholders]
+    first = next((i for i, name in enumerate(names) if name in members), len(names))
+    return set(names[:first])
 
 
 def _flat(path: str) -> str:

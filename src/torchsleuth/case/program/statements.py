@@ -44,6 +44,7 @@ class Body:
     indent: int = 1
     open_autocasts: list[str] = field(default_factory=list)
     imports: set[str] = field(default_factory=set)
+    late: dict[str, str] = field(default_factory=dict)  # value -> the line that binds it, to stand before its first use
 
     def add(self, text: str) -> None:
         self.lines.append("    " * self.indent + text)
@@ -61,6 +62,9 @@ def write_nodes(graph: Graph, body: Body, aliases: Mapping[str, str]) -> None:
     for node in graph.nodes:
         if node.op is Op.PLACEHOLDER or node.name in aliases:
             continue
+        for name in inputs_of(node):
+            if name in body.late:
+                body.add(body.late.pop(name))
         if node.op is Op.OUTPUT:
             if body.open_autocasts:
                 raise CannotRender("an autocast region is never left")

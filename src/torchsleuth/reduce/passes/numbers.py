@@ -35,8 +35,7 @@ def made_inputs(case: Case) -> Iterator[Case]:
     """Ones, zeros, counted or few plain elements instead of random ones; made instead of read."""
     if case.phase.compiling:
         return
-    storages = (*case.storages, Storage(0))
-    unkept = len(storages) - 1
+    storages = list(case.storages)
 
     def made(tensor: Tensor, fill: str) -> Tensor:
         if "zero" in tensor.flags or _shared(case, tensor):
@@ -45,11 +44,12 @@ def made_inputs(case: Case) -> Iterator[Case]:
             return tensor  # no plainer than what it is
         if fill == "literal" and not (0 < len(tensor.literal) == math.prod(tensor.shape) <= _MOST_ELEMENTS):
             return tensor
-        return replace(tensor, fill=fill, storage=unkept)
+        storages.append(Storage(0))  # memory of its own for each
+        return replace(tensor, fill=fill, storage=len(storages) - 1)
 
     for fill in _FILLS:
         for simpler in _changed(case, lambda t, fill=fill: made(t, fill)):  # type: ignore[misc]
-            yield replace(simpler, storages=storages)
+            yield replace(simpler, storages=tuple(storages))
 
 
 _FILLS = ("ones", "zeros", "arange", "", "literal")  # plainest first; "" is random

@@ -1,0 +1,183 @@
+"""A repro from the program's own file, for what no graph shows alone: Dynamo's errors, and what Dynamo loses.
+
+The file is judged as it is, made smaller statement by statement, and verified like any other repro (form `frame`).
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torchsleuth.case import files
+from torchsleuth.case.failure import Failure, Kind
+from torchsleuth.errors import SleuthError
+from torchsleuth.judge.base import Judge
+from torchsleuth.judge.outcome import Outcome, Verdict
+from torchsleuth.judge.trial import Trial
+from torchsleuth.judge.verify import Verification
+from torchsleuth.reduce.oracle import OutOfBudget
+from torchsleuth.reduce.source.shrink import Shrinker, lines
+from torchsleuth.watch.found import Found
+from torchsleuth.watch.launcher import script_of
+from torchsleuth.watch.session import Process
+from torchsleuth.write import repro_text
+from torchsleuth.write.findings import Finding, Repro
+
+FORM = "frame"
+_MOST = 200_000  # characters of a file that is worth trying
+
+
+@dataclass(frozen=True)
+class Means:
+    judge: Judge
+    scratch: Path
+    place: Path  # where the repro is put
+    deadline: float
+    until: float  # of time.monotonic
+    jobs: int
+    minimize: bool
+    stopped: Callable[[], bool]
+    say: Callable[[str], None]
+    verify: Callable[[Path, Failure, int, Sequence[str]], Verification]
+    count: Callable[[Path], int]  # operators of the largest graph that Dynamo captures from a script
+    path: Sequence[str]
+
+
+def text_of(process: Process) -> str | None:
+    """The file that the program ran, as a script of its own; None where it ran no single file."""
+    words = [str(word) for word in process.hello.get("argv", [])]
+    script = script_of(words)
+    if script is None:
+        return None
+    try:
+        text = (Path(str(process.hello.get("cwd", "."))) / script).read_text(encoding="utf-8")
+        ast.parse(text)
+    except (OSError, ValueError, SyntaxError):
+        return None
+    arguments = words[words.index(script) + 1 :]
+    given = f"import sys\nsys.argv[1:] = {arguments!r}\n" if arguments else ""
+    future = "from __future__ import annotations\n"
+    return (future if future in text else "") + given + text.replace(future, "") if len(text) < _MOST else None
+
+
+def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
+    text = text_of(found.process)
+    if text is None or means.stopped():
+        return finding
+    began = time.monotonic()
+    asked = _Judging(means, found.failure)
+    means.say(f"trying the program's own file, {lines(text)}, as the script")
+    target = asked.first(text)
+    if target is None:
+        return finding
+    finding = replace(finding, failure=replace(target, summary=found.failure.summary or target.summary))
+    small = text
+    if means.minimize:
+        small = Shrinker(text, asked.fail, means.say, means.jobs).shrink()
+    for candidate in dict.fromkeys([small, text]):
+        repro = _verified(candidate, finding, found, means)
+        if repro is not None and repro.verified:
+            took = time.monotonic() - began
+            return replace(
+                finding, repro=repro, why_not="", ops_before=max(finding.ops_before, repro.ops),
+                judged=finding.judged + asked.judged, judged_to_smallest=finding.judged + asked.judged,
+                seconds=finding.seconds + took,
+            )  # fmt: skip
+        if means.stopped():
+            break
+    return finding
+
+
+class _Judging:
+    """Which texts fail as the program did."""
+
+    def __init__(self, means: Means, failure: Failure) -> None:
+        self._means = means
+        self._failure = failure
+        self._numbers = itertools.count(1)
+        self.judged = 0
+
+    def first(self, text: str) -> Failure | None:
+        outcome = self._outcomes([text])[0]
+        if not self._alike(outcome):
+            self._means.say(f"the file alone: {outcome.verdict.value} {outcome.reason}"[:200])
+            return None
+        assert outcome.failure is not None
+        self._failure = outcome.failure if outcome.failure.kind is Kind.ACCURACY else self._failure
+        return replace(self._failure, text=outcome.failure.text)
+
+    def fail(self, texts: Sequence[str]) -> list[bool]:
+        if time.monotonic() > self._means.until or self._means.stopped():
+            raise OutOfBudget
+        return [self._alike(outcome) for outcome in self._outcomes(texts)]
+
+    def _alike(self, outcome: Outcome) -> bool:
+        if outcome.verdict is not Verdict.FAILED or outcome.failure is None:
+            return False
+        if self._failure.kind is Kind.ACCURACY:
+            return outcome.failure.kind is Kind.ACCURACY
+        return outcome.fails_like(self._failure.fingerprint)
+
+    def _outcomes(self, texts: Sequence[str]) -> list[Outcome]:
+        trials = []
+        for text in texts:
+            folder = self._means.scratch / f"source-{next(self._numbers)}"
+            folder.mkdir(parents=True)
+            trials.append(Trial(text, folder, self._failure.phase, self._means.deadline))
+        before = self._means.judge.judged
+        outcomes = self._means.judge.judge_all(trials)
+        self.judged += self._means.judge.judged - before
+        return outcomes
+
+
+def _verified(text: str, finding: Finding, found: Found, means: Means) -> Repro | None:
+    imports = imported(text)
+    full = _with_docstring(text, finding, found, imports)
+    draft = means.scratch / "source-draft" / "repro.py"
+    draft.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        files.write_text(draft, full)
+        means.say("verifying repro.py in fresh processes, without torchsleuth")
+        proof = means.verify(draft, finding.failure, 3, means.path if imports != ("torch",) else ())
+        if not proof.verified:
+            means.say(f"the script is not good enough: {proof.reason}")
+            return None
+        files.write_text(means.place / "repro.py", full)
+    except SleuthError as error:
+        means.say(str(error))
+        return None
+    return Repro(
+        means.place / "repro.py", full, FORM, means.count(draft), imports, 0, proof.verified, proof.runs,
+        proof.failed_runs, proof.reason,
+    )  # fmt: skip
+
+
+def _with_docstring(text: str, finding: Finding, found: Found, imports: Sequence[str]) -> str:
+    failure, hello = finding.failure, found.process.hello
+    said = [
+        repro_text.headline(failure),
+        f"{failure.kind.value} in {finding.component.value}.",
+        f"torch {hello.get('torch', 'unknown')}, python {hello.get('python', 'unknown')}.",
+        "Passes with TORCH_COMPILE_DISABLE=1. It is the program's own source: no graph that Dynamo captured shows it.",
+    ]
+    foreign = [name for name in imports if name != "torch"]
+    said += [f"Needs besides torch: {', '.join(foreign)}."] if foreign else []
+    told = "\n".join(textwrap.fill(s.replace("\\", "/").replace('"""', "'''"), 110) for s in said)
+    return f'"""{told}\n"""\n{text}'
+
+
+def imported(text: str) -> tuple[str, ...]:
+    """Top-level modules that a script imports, beside the standard library."""
+    found = {"torch"}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return tuple(sorted(found - set(sys.stdlib_module_names)))

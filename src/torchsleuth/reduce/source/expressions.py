@@ -1,0 +1,69 @@
+"""Expressions made smaller: a part in the place of the whole, an argument fewer, a smaller number."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+
+from torchsleuth.reduce.source.inlining import Replaced
+
+_LISTS = {"args", "keywords", "elts", "decorator_list", "bases", "values", "targets", "items"}
+
+
+def simpler(tree: ast.Module) -> Iterator[ast.Module]:
+    """One change at a time, the largest expressions first."""
+    count = len(_expressions(tree))
+    sizes = [sum(1 for _ in ast.walk(e)) for e in _expressions(tree)]
+    for number in sorted(range(count), key=lambda n: -sizes[n]):
+        original = _expressions(tree)[number]
+        for choice in range(len(_parts(original))):
+            yield _with(tree, number, choice)
+        if isinstance(original, ast.Constant) and type(original.value) is int and original.value > 2:
+            yield _constant(tree, number, 2)
+    yield from _fewer(tree)
+
+
+def _expressions(tree: ast.Module) -> list[ast.expr]:
+    return [n for n in ast.walk(tree) if isinstance(n, ast.expr)]
+
+
+def _parts(expression: ast.expr) -> list[ast.expr]:
+    """Expressions that can stand in its place: not the name of what is called, nor a name that is bound."""
+    if not isinstance(getattr(expression, "ctx", ast.Load()), ast.Load):
+        return []
+    called = expression.func if isinstance(expression, ast.Call) else None
+    receiver = called.value if isinstance(called, ast.Attribute) else None
+    inner = [n for n in ast.iter_child_nodes(expression) if isinstance(n, ast.expr) and n is not called]
+    inner += [k.value for k in expression.keywords] if isinstance(expression, ast.Call) else []
+    return ([receiver] if receiver is not None else []) + inner
+
+
+def _with(tree: ast.Module, number: int, choice: int) -> ast.Module:
+    new = copy.deepcopy(tree)
+    whole = _expressions(new)[number]
+    part = _parts(whole)[choice]
+    Replaced(whole, part).visit(new)
+    return new
+
+
+def _constant(tree: ast.Module, number: int, value: int) -> ast.Module:
+    new = copy.deepcopy(tree)
+    found = _expressions(new)[number]
+    assert isinstance(found, ast.Constant)
+    found.value = value
+    return new
+
+
+def _fewer(tree: ast.Module) -> Iterator[ast.Module]:
+    """One element of a list fewer: an argument, a keyword, a decorator, a base, an element."""
+    for number, node in enumerate(ast.walk(tree)):
+        for name in _LISTS:
+            elements = getattr(node, name, None)
+            if not isinstance(elements, list) or isinstance(node, ast.Dict):
+                continue
+            for index in range(len(elements)):
+                new = copy.deepcopy(tree)
+                own = list(ast.walk(new))[number]
+                del getattr(own, name)[index]
+                yield new
