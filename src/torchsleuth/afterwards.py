@@ -50,7 +50,8 @@ class Afterwards:
         if self.time_left():
             self.say("looking at what may vary")
             finding = replace(finding, varies=vary(known.case, lambda cases: self._fail(cases, finding, known.way)))
-        source = render(known.case, known.way.form, data=known.way.data).source
+        form, data = known.way.form, known.way.data
+        source = render(known.case, form, data=data, refereed=known.case.check is not None).source  # as it was judged
         return replace(finding, neighbour=nearest(source, known.passing))
 
     def _workaround(self, finding: Finding, whole: Case, known: Known | None) -> str | None:

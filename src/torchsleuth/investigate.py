@@ -2,82 +2,42 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from torchsleuth import from_source, minimise
-from torchsleuth.afterwards import Afterwards, Known
-from torchsleuth.case import checks, files, folder
+from torchsleuth.afterwards import Afterwards
+from torchsleuth.case import files, folder
 from torchsleuth.case.failure import Failure, Kind
-from torchsleuth.case.ir import Node, operators
+from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Backend, Case, Check
-from torchsleuth.case.program import Form, Rendering, render
-from torchsleuth.case.program.render import DATA_FILE
-from torchsleuth.checkpoints import Checkpoints, Pace
+from torchsleuth.case.program import Form
 from torchsleuth.errors import JudgeBroken, SleuthError
 from torchsleuth.judge.base import Judge
 from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.judge.choose import open_judge
-from torchsleuth.judge.environment import judge_environment
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.setting import setting
-from torchsleuth.judge.trial import deadline_for
-from torchsleuth.judge.verify import Verification, verify
 from torchsleuth.locate import named
 from torchsleuth.locate.ladder import Component, Ladder, climb
+from torchsleuth.placing import STOPPED, Means, Placing, Plan, hang_limit
 from torchsleuth.reduce import journal
-from torchsleuth.reduce.chance import ALWAYS, Chance, measure
+from torchsleuth.reduce.chance import ALWAYS
 from torchsleuth.reduce.journal import Journal
-from torchsleuth.reduce.reducer import Hints, counted
+from torchsleuth.reduce.reducer import counted
+from torchsleuth.reduction import Reduction, measured
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.rerun import Again
-from torchsleuth.watch.session import Process
-from torchsleuth.write import issue, repro_text
-from torchsleuth.write.findings import Culprit, Finding, Repro
+from torchsleuth.write import issue
+from torchsleuth.write.findings import Culprit, Finding
 
 Say = Callable[[str], None]
-_LONGEST_DEADLINE = 600.0
-_LEAST_HANG = 30.0
-_HANGS_IN_BUDGET = 8
 _ONCE_MORE = (1, 2, 3)  # attempts, where a Case that failed in the program passes alone
 NOW_AND_THEN = "it fails alone, now and then"
-STOPPED = "stopped by Ctrl-C before it was known"
-
-
-@dataclass(frozen=True)
-class Means:
-    """How a program's Cases are judged: its Python, its environment, its path."""
-
-    python: str
-    environment: Mapping[str, str]
-    path: tuple[str, ...]
-    jobs: int
-    deadline: float
-
-    @staticmethod
-    def of(process: Process, environment: Mapping[str, str], seconds: float, jobs: int) -> Means:
-        path = tuple(p for p in process.hello.get("path", []) if isinstance(p, str))
-        extra = [
-            p or str(process.hello.get("cwd", ".")) for p in path if "site-packages" not in p and "/lib/python" not in p
-        ]
-        deadline = min(deadline_for(seconds), _LONGEST_DEADLINE)
-        return Means(str(process.hello["executable"]), judge_environment(environment), tuple(extra), jobs, deadline)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How far to go."""
-
-    minimize: bool = False
-    budget: float = 600.0
-    stopped: Callable[[], bool] = lambda: False
-    keep_only: bool = False  # write the Case and judge nothing
-    journal: Path | None = None  # of the Case that was named, where it is not one of this run
 
 
 class Investigation:
@@ -92,6 +52,7 @@ class Investigation:
         self._out = out
         self._say = say
         self._scratch = Path(tempfile.mkdtemp(prefix="torchsleuth-"))
+        self._placing = Placing(means, self._plan, out, self._scratch, say)
         self._judges: dict[str, Judge] = {}
         self._until = time.monotonic() + self._plan.budget
         self._journal = self.known
@@ -196,7 +157,7 @@ class Investigation:
     def _reproduce(
         self, finding: Finding, case: Case, inner: Case | None, home: Path, found: Found, *, first: bool
     ) -> Finding:
-        bench = self._bench(case, self._hang_limit if found.failure.kind is Kind.HANG else self.means.deadline)
+        bench = self._bench(case, self._placing.hang_limit if found.failure.kind is Kind.HANG else self.means.deadline)
         self._say(f"judging {finding.id}: {counted(case)}, does it fail alone?")
         best, told = self._find_form(bench, case, inner, home, found.failure)
         finding = replace(finding, judged=bench.judged)
@@ -207,141 +168,48 @@ class Investigation:
         used = case if best.form is not Form.INNER or inner is None else inner
         used = minimise.with_tolerance(used, best)
         finding = replace(finding, failure=failure)
-        runs = 1 if self._plan.minimize else 3
+        way = Way(best.form, best.with_data, home / "inner" if best.form is Form.INNER else home)
         began = time.monotonic()
         if told == NOW_AND_THEN:
-            finding = replace(finding, chance=self._measure(bench, used, home, best, failure))
-        repro = self._write_and_verify(finding, used, best, home, bench, first=first, runs=runs)
-        if repro.undecided and not finding.chance.flaky:
-            finding = replace(finding, chance=self._measure(bench, used, home, best, failure))
-            if finding.chance.flaky:
-                repro = self._write_and_verify(finding, used, best, home, bench, first=first, runs=runs)
+            finding = replace(finding, chance=measured(bench, used, way, failure, self._say))
+        finding = self._first_repro(finding, used, best, way, home, bench, first=first)
         cost = time.monotonic() - began
-        finding = replace(finding, repro=repro, why_not="" if repro.verified else repro.reason)
         # Only now: whoever loses patience on the ladder has a repro already.
         ladder = self._climb(bench, used, home, best, finding)
-        if self._plan.stopped():
+        repro = finding.repro
+        if self._plan.stopped() or repro is None:
             return replace(finding, judged=bench.judged)
         finding = replace(finding, component=ladder.component, rungs=ladder.rungs, judged=bench.judged)
-        finding = replace(finding, repro=self._say_where(repro, finding, used, best))
+        finding = replace(finding, repro=self._placing.say_where(repro, finding, used, best))
         known = None
-        if self._plan.minimize and repro.verified:
-            finding, known = self._minimise(finding, used, inner, best, home, bench, first=first, cost=cost)
+        if self._plan.minimize and finding.reproduced:
+            until = self._share_ends - min(2 * cost, self._plan.budget / 4)
+            reduction = Reduction(self._placing, self._journal, bench, home, used, inner, best, way, first, cost, until)
+            finding, known = reduction.run(finding)
         if self._plan.stopped():
             return finding
-        place = home / "inner" if best.form is Form.INNER else home
-        way = Way(best.form, best.with_data, place)
-        later = Afterwards(bench, way, lambda: self._time_left(cost), self._say)
-        finding = later.learn(finding, used, known)
+        finding = Afterwards(bench, way, lambda: self._time_left(cost), self._say).learn(finding, used, known)
         if known is not None and finding.repro is not None:
-            reduced = _in_way(best, known.way)
-            finding = replace(finding, repro=self._say_where(finding.repro, finding, known.case, reduced, reduced=True))
+            shown = replace(best, form=known.way.form, with_data=known.way.data)
+            text = self._placing.say_where(finding.repro, finding, known.case, shown, reduced=True)
+            finding = replace(finding, repro=text)
         return finding
+
+    def _first_repro(
+        self, finding: Finding, case: Case, best: Tried, way: Way, home: Path, bench: Bench, *, first: bool
+    ) -> Finding:
+        """Of the Case as the program had it; where fresh processes disagree with the judge, it may come and go."""
+        runs = 1 if self._plan.minimize else 3
+        repro = self._placing.write(finding, case, best, home, bench, first=first, runs=runs)
+        if repro.undecided and not finding.chance.flaky:
+            finding = replace(finding, chance=measured(bench, case, way, finding.failure, self._say))
+            if finding.chance.flaky:
+                repro = self._placing.write(finding, case, best, home, bench, first=first, runs=runs)
+        return replace(finding, repro=repro, why_not="" if repro.verified else repro.reason)
 
     def _time_left(self, cost: float) -> bool:
         """Whether there is time for a few judgements more."""
         return not self._plan.stopped() and time.monotonic() + cost < self._share_ends
-
-    def _minimise(
-        self,
-        finding: Finding,
-        case: Case,
-        inner: Case | None,
-        best: Tried,
-        home: Path,
-        bench: Bench,
-        *,
-        first: bool,
-        cost: float,
-    ) -> tuple[Finding, Known | None]:
-        """`cost`: seconds that it took to verify the unreduced repro, and will take about to verify the reduced one."""
-        before = finding.judged
-        believed = finding.chance
-        checkpoints = Checkpoints(bench, self._say, home)
-        pace = Pace(cost, operators(case.graph))
-
-        def better(smaller: Case, way: Way) -> None:
-            nonlocal finding
-            if (way.form, way.data) == (best.form, best.with_data):
-                self._journal.note_smaller(smaller)
-            tried = _in_way(best, way)
-            checkpoints.write(smaller, way, self._text(finding, smaller, tried, reduced=True)[1])
-            if pace.due(operators(smaller.graph)) and not self._plan.stopped():
-                with pace.spending():
-                    finding = self._in_place(finding, smaller, tried, way.home, home, bench, first=first, runs=1)
-
-        place = home / "inner" if best.form is Form.INNER else home
-        means = minimise.Means(
-            bench, place, self.means.python, self.means.environment, self.means.path, self.means.jobs,
-            self._share_ends - min(2 * cost, self._plan.budget / 4), self._plan.stopped, self._say,
-            lambda: finding.chance, better,
-        )  # fmt: skip
-        hints = Hints(finding.culprit.op, best.outcome.noted)
-        found = minimise.reduce_case(case, finding.failure, best.form, best.with_data, hints, means, inner)
-        smallest, way = self._smallest_known(found, case, Way(best.form, best.with_data, place))
-        finding = replace(
-            finding,
-            judged=before + found.judged,
-            judged_to_smallest=before + found.judged_to_smallest,
-            culprit=_diverging(finding.culprit, found.diverging),
-        )
-        for one, its in ((smallest, way), *checkpoints.larger_than(smallest)):
-            if self._plan.stopped():
-                break
-            tried = _in_way(best, its)
-            placed = self._in_place(finding, one, tried, its.home, home, bench, first=first, runs=3)
-            if placed.repro is not finding.repro:
-                return placed, Known(one, its, found.complete and one is smallest, found.passing)
-            finding = placed
-            if finding.chance.flaky and not believed.flaky:  # so what passed may have passed by chance
-                return self._minimise(finding, case, inner, best, home, bench, first=first, cost=cost)
-        return finding, None
-
-    def _in_place(
-        self,
-        finding: Finding,
-        case: Case,
-        best: Tried,
-        place: Path,
-        home: Path,
-        bench: Bench,
-        *,
-        first: bool,
-        runs: int,
-    ) -> Finding:
-        """The finding with a repro of `case`, if that is verified; else the finding as it was."""
-        repro = self._write_and_verify(
-            finding, case, best, home, bench, first=first, runs=runs, reduced=True, data_from=place
-        )
-        if not repro.verified:
-            self._say(f"the smaller script is not good enough: {repro.reason}")
-            if repro.undecided and not finding.chance.flaky:
-                finding = replace(finding, chance=self._measure(bench, case, home, best, finding.failure))
-            return finding
-        folder.save(case, home / "smallest")
-        return replace(finding, repro=repro, culprit=_culprit_left(finding.culprit, case))
-
-    def _measure(self, bench: Bench, case: Case, home: Path, best: Tried, failure: Failure) -> Chance:
-        """How often a Case fails that failed and passed."""
-        place = home / "inner" if best.form is Form.INNER else home
-
-        def fails(attempts: Sequence[int]) -> list[bool]:
-            tried = bench.try_again(case, place, best.form, attempts, data=best.with_data)
-            return [minimise.same_failure(one, failure) for one in tried]
-
-        chance = measure(fails)
-        self._say(f"it does not fail each time: {chance.failed} of {chance.runs} judgements")
-        return chance
-
-    def _smallest_known(self, found: minimise.Reduced, whole: Case, way: Way) -> tuple[Case, Way]:
-        """What this reduction came to, or what an earlier one had when it was cut short."""
-        noted, now = self._journal.smallest(ours=self._plan.journal is None), found.case
-        if noted is None or operators(noted.graph) >= operators(now.graph):
-            return now, found.way
-        # A journal that came from elsewhere brings no code that the user was not asked about.
-        known = {code.source for code in checks.codes(whole.surroundings)}
-        same = {code.source for code in checks.codes(noted.surroundings)} <= known
-        return (replace(noted, failure=now.failure), way) if same and noted.phase is now.phase else (now, found.way)
 
     def from_source(self, finding: Finding, found: Found, *, first: bool) -> Finding:
         """From the program's own file, where no graph of it fails alone."""
@@ -350,7 +218,9 @@ class Investigation:
             self._judge_for(frozenset({"cpu"})), Path(tempfile.mkdtemp(prefix="source-", dir=self._scratch)),
             self._out if first else home, self.means.deadline, self._share_ends, self.means.jobs,
             self._plan.minimize, self._plan.stopped, self._say,
-            lambda script, failure, runs, path: self._verify(script, failure, runs, self.means.deadline, path, ALWAYS),
+            lambda script, failure, runs, path: self._placing.verify(
+                script, failure, runs, self.means.deadline, path, ALWAYS
+            ),
             self._count, self.means.path,
         )  # fmt: skip
         try:
@@ -409,99 +279,6 @@ class Investigation:
 
         return climb(case, finding.failure, judge)
 
-    def _write_and_verify(
-        self,
-        finding: Finding,
-        case: Case,
-        best: Tried,
-        home: Path,
-        bench: Bench,
-        *,
-        first: bool,
-        runs: int,
-        reduced: bool = False,
-        data_from: Path | None = None,
-    ) -> Repro:
-        """Verified where nobody looks; only then does it take the place of what was there."""
-        failure = finding.failure
-        limit = self._hang_limit(case) if failure.kind is Kind.HANG else None
-        rendering, text = self._text(finding, case, best, reduced=reduced)
-        ops = operators(case.graph)
-        draft = Path(tempfile.mkdtemp(prefix="draft-", dir=self._scratch))
-        files.write_text(draft / "repro.py", text)
-        if rendering.data:
-            bench.write_data(rendering, data_from or home, draft / DATA_FILE)
-        self._say("verifying repro.py in fresh processes, without torchsleuth")
-        # A module of the user's that the script must import is found where the program found it.
-        path = self.means.path if rendering.imports != ("torch",) else ()
-        deadline = (limit or 0) * 2 + self.means.deadline
-        proof = self._verify(draft / "repro.py", failure, runs, deadline, path, finding.chance)
-        final = (self._out if first else home) if proof.verified else home / "unverified"
-        data_bytes = _put_in_place(draft, final)
-        return _repro(final / "repro.py", text, rendering.form, ops, rendering.imports, data_bytes, proof)
-
-    def _text(self, finding: Finding, case: Case, best: Tried, *, reduced: bool) -> tuple[Rendering, str]:
-        """The script of a Case, and the script with its docstring."""
-        limit = self._hang_limit(case) if finding.failure.kind is Kind.HANG else None
-        rendering = render(case, best.form, data=best.with_data, hang_limit=limit)
-        ops = operators(case.graph)
-        notes = [] if reduced or ops <= 3 else [f"Not reduced: {ops} operators, as the program had them."]
-        notes += [finding.chance.said] if finding.chance.flaky else []
-        notes += repro_text.facts(finding) if reduced else []
-        text = repro_text.with_docstring(rendering, case, finding.failure, finding.component, finding.rungs, notes)
-        return rendering, text
-
-    def _say_where(self, repro: Repro, finding: Finding, case: Case, best: Tried, *, reduced: bool = False) -> Repro:
-        """The same script; its docstring says what is known by now."""
-        text = self._text(finding, case, best, reduced=reduced)[1]
-        files.write_text(repro.path, text)
-        return replace(repro, source=text)
-
-    def _hang_limit(self, case: Case) -> float:
-        """Short enough that a hang is judged and verified several times within the budget."""
-        return min(hang_limit(case), max(_LEAST_HANG, self._plan.budget / _HANGS_IN_BUDGET))
-
-    def _verify(
-        self, script: Path, failure: Failure, runs: int, deadline: float, path: Sequence[str], chance: Chance
-    ) -> Verification:
-        if self._plan.stopped():
-            return Verification(0, 0, None, (), STOPPED)
-        environment = dict(self.means.environment)
-        if path:
-            environment["PYTHONPATH"] = os.pathsep.join([*path, environment.get("PYTHONPATH", "")])
-        proof = verify(
-            script, failure, python=self.means.python, environment=environment, runs=chance.verifications(runs),
-            deadline=deadline, jobs=self.means.jobs, flaky=chance.flaky, stopped=self._plan.stopped,
-        )  # fmt: skip
-        return replace(proof, reason=STOPPED) if self._plan.stopped() and not proof.verified else proof
-
-
-def _in_way(tried: Tried, way: Way) -> Tried:
-    return replace(tried, form=way.form, with_data=way.data)
-
-
-def _put_in_place(draft: Path, final: Path) -> int:
-    """Moves a script and its data; the bytes of the data."""
-    data = draft / DATA_FILE
-    final.mkdir(parents=True, exist_ok=True)
-    (final / DATA_FILE).unlink(missing_ok=True)
-    size = 0
-    if data.exists():
-        size = data.stat().st_size
-        with files.replacing(final / DATA_FILE) as temporary:
-            shutil.copy(data, temporary)
-    files.write_text(final / "repro.py", (draft / "repro.py").read_text(encoding="utf-8"))
-    return size
-
-
-def _repro(
-    path: Path, text: str, form: Form, ops: int, imports: tuple[str, ...], data_bytes: int, proof: Verification
-) -> Repro:
-    return Repro(
-        path, text, form.value, ops, imports, data_bytes, proof.verified, proof.runs, proof.failed_runs, proof.reason,
-        proof.undecided and not proof.verified,
-    )  # fmt: skip
-
 
 _WITHOUT_GRAPH = {
     True: "Dynamo failed before it had a graph, so there is no graph to run alone.",
@@ -510,11 +287,6 @@ _WITHOUT_GRAPH = {
 
 
 _DYNAMOS_NUMBERS = "Every graph is right and the program is not: Dynamo's own work cannot be run alone yet."
-
-
-def hang_limit(case: Case) -> float:
-    """Seconds after which a graph that eager runs at once is said to hang: more for more operators."""
-    return deadline_for(0.05 * operators(case.graph))
 
 
 def _move(kept: Path, home: Path) -> None:
@@ -540,22 +312,6 @@ def _said_alone(tried: Tried, failure: Failure) -> Failure:
     return failure
 
 
-def _diverging(known: Culprit, node: Node | None) -> Culprit:
-    """The operator at which numbers begin to be wrong."""
-    if known.op or node is None:
-        return known
-    return Culprit(node.target, known.compiler_pass, known.source or node.source)
-
-
-def _culprit_left(known: Culprit, case: Case) -> Culprit:
-    """What the error named; else the only operator that is left; else only where the last one stands."""
-    calls = [n for n in case.graph.nodes if n.is_call]
-    sources = [n.source for n in calls if n.source]
-    if len(calls) != 1:
-        return replace(known, source=known.source or (sources[-1] if sources else None))
-    return Culprit(known.op or calls[0].target, known.compiler_pass, known.source or calls[0].source)
-
-
 def _reason(tried: Tried) -> str:
     outcome = tried.outcome
     if outcome.verdict is Verdict.FAILED and outcome.failure is not None:
@@ -563,6 +319,9 @@ def _reason(tried: Tried) -> str:
     if outcome.verdict is Verdict.INVALID:
         return outcome.reason or "eager itself fails"
     return f"{outcome.verdict.value} {outcome.reason}".strip()
+
+
+__all__ = ["Investigation", "Means", "Plan", "write_issue"]
 
 
 def write_issue(finding: Finding, out: Path) -> None:

@@ -26,11 +26,12 @@ _SECONDS_AN_OPERATOR = 0.05  # to compile, about; nobody knows how long the prog
 def minimise(where: Path, settings: Settings, say: Say, *, trust: bool) -> tuple[Result, Path]:
     """Judges, locates, reduces and writes, as `run` does, from the Case in `where`."""
     home = case_folder(where)
-    case = folder.load(home)
+    case = load(where, trust=trust)
     if case.failure is None:
-        raise BadUsage(f"The Case in {home} holds no failure to look for. Name one that `torchsleuth run` kept.")
-    if not trust:
-        _ask_first(case)
+        raise BadUsage(
+            f"The Case in {home} holds no failure to look for. Name one that `torchsleuth run` kept, "
+            "or say with --check what to look for."
+        )
     out = make_output_folder(settings.out, ["minimize", f"{home.name}.py"])
     process = Process(home, {"executable": sys.executable, "cwd": os.getcwd(), "path": []}, (), Stage())
     found = Found(case.failure, home, process, ended_program=True)
@@ -41,6 +42,14 @@ def minimise(where: Path, settings: Settings, say: Say, *, trust: bool) -> tuple
             Summary(0, 1, (found,)), ended, ("minimize", str(where)), out, settings, say, None, interruption
         )
     return result, out
+
+
+def load(where: Path, *, trust: bool) -> Case:
+    """The Case in `where`; one that brings code of its own needs the user's word."""
+    case = folder.load(case_folder(where))
+    if not trust:
+        _ask_first(case)
+    return case
 
 
 def case_folder(where: Path) -> Path:

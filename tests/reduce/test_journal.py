@@ -16,9 +16,10 @@ import pytest
 from journaled_reduction import FAILURE
 from toys import chain, targets
 
-from torchsleuth.case.failure import Phase, of_hang
+from torchsleuth.case.failure import Kind, Phase, of_hang
 from torchsleuth.case.model import Code, Surroundings
 from torchsleuth.judge.environment import with_torchsleuth
+from torchsleuth.judge.generated import Noted
 from torchsleuth.judge.memory import Question
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.reduce.journal import NAME, Journal
@@ -117,6 +118,18 @@ def test_a_hang_is_known_for_shorter_deadlines_and_an_end_for_longer_ones() -> N
     journal.keep(asks("slow", deadline=60), Outcome(Verdict.PASSED, seconds=40))
     assert journal.recall(asks("slow", deadline=90)) is not None
     assert journal.recall(asks("slow", deadline=30)) is None, "within 30 seconds it would be called a hang"
+
+
+def test_hints_and_the_account_of_wrong_numbers_are_there_again(tmp_path: Path) -> None:
+    wrong = replace(FAILURE, kind=Kind.ACCURACY, text="x" * 9000)
+    answers = {
+        "wrong": Outcome(Verdict.FAILED, wrong),
+        "kernel": Outcome(Verdict.FAILED, FAILURE, noted=Noted(("relu", "sin_1"), "sin_relu")),
+    }
+    for source, outcome in answers.items():
+        Journal(tmp_path / NAME).keep(asks(source), outcome)
+    for source, outcome in answers.items():
+        assert Journal(tmp_path / NAME).recall(asks(source)) == outcome, "a replay takes the same turns"
 
 
 def test_an_attempt_is_a_question_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""torchsleuth minimize CASE"""
+"""torchsleuth minimize CASE|SCRIPT"""
 
 from __future__ import annotations
 
@@ -34,19 +34,33 @@ def _list_passes(context: click.Context, parameter: click.Parameter, wanted: boo
     callback=_list_passes,
     help="Name the passes, and end.",
 )
-@click.argument("case", type=click.Path(path_type=Path, exists=True, file_okay=False))
-def command(out: Path | None, budget: float, jobs: int, trust: bool, case: Path) -> int:
-    """Reduce a kept Case to the smallest program that fails in the same way.
+@click.option(
+    "--check",
+    metavar="CMD",
+    help="A command that says whether a script still fails: it is run with the script's path appended, or in the place "
+    "of {}; status 0: gone, 1 to 124: still there, 125: cannot say.",
+)
+@click.argument("what", metavar="CASE|SCRIPT", type=click.Path(path_type=Path, exists=True))
+def command(out: Path | None, budget: float, jobs: int, trust: bool, check: str | None, what: Path) -> int:
+    """Reduce a kept Case, or a script, to the smallest program that fails in the same way.
 
-    CASE is a folder like torchsleuth-out/.../cases/f1, or the output folder of a run.
+    CASE is a folder like torchsleuth-out/.../cases/f1, or the output folder of a run; where an earlier reduction was
+    cut short, it goes on from there.  SCRIPT is a Python script that fails, also one that torch's own tools wrote:
+    repro.py, minifier_launcher.py, fx_graph_runnable.py.
 
-    Exit status: 1 reproduced and reduced, 2 bad input, 3 it does not fail alone here, 4 it fails in eager too.
+    Exit status: 1 reproduced and reduced, 2 bad input, 3 it does not fail alone here, 4 it fails in eager too; 0 where
+    a script does not fail.
     """
-    from torchsleuth import kept, pipeline
+    from torchsleuth import checked, kept, pipeline, scripts
     from torchsleuth.write import terminal
 
     settings = pipeline.Settings(out=out, budget=budget, jobs=jobs, rerun=False)
     with terminal.progress() as say:
-        result, folder = kept.minimise(case, settings, say, trust=trust)
+        if check is not None:
+            result, folder = checked.minimise(what, check, settings, say, trust=trust)
+        elif what.is_file():
+            result, folder = scripts.minimise(what, settings, say)
+        else:
+            result, folder = kept.minimise(what, settings, say, trust=trust)
     terminal.summary(result, folder)
     return result.verdict.exit_status

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from torchsleuth.case import folder, graph_text
-from torchsleuth.case.failure import Failure
+from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case
 from torchsleuth.errors import DamagedCase
+from torchsleuth.judge.generated import Noted
 from torchsleuth.judge.memory import Question, holds, lasting
 from torchsleuth.judge.outcome import Outcome, Verdict
 
@@ -90,7 +91,9 @@ class Journal:
             elif row["setting"] == self._setting:
                 failure = Failure.from_json(row["failure"]) if row["failure"] else None
                 seconds, eager = float(row["seconds"]), float(row["eager_seconds"])
-                outcome = Outcome(Verdict(row["verdict"]), failure, str(row["reason"]), seconds, eager)
+                noted = Noted(tuple(map(str, row["noted"]["nodes"])), str(row["noted"]["operators"]))
+                said = str(row["reason"])
+                outcome = Outcome(Verdict(row["verdict"]), failure, said, seconds, eager, noted=noted)
                 self._known[str(row["key"])] = (outcome, float(row["deadline"]))
         except (KeyError, TypeError, ValueError, AttributeError):
             return
@@ -115,12 +118,12 @@ def _judgement(question: Question, outcome: Outcome, setting: str) -> dict[str, 
 
 def _row(key: str, outcome: Outcome, deadline: float, setting: str) -> dict[str, Any]:
     failure = outcome.failure.to_json() if outcome.failure else None
-    if failure is not None:
-        failure["text"] = failure["text"][-_MOST_TEXT:]
+    if failure is not None and outcome.failure is not None and outcome.failure.kind is not Kind.ACCURACY:
+        failure["text"] = failure["text"][-_MOST_TEXT:]  # of wrong numbers it is the whole account, read again later
     return {
         "key": key, "setting": setting, "verdict": outcome.verdict.value, "failure": failure,
         "reason": outcome.reason[:_MOST_TEXT], "seconds": outcome.seconds, "eager_seconds": outcome.eager_seconds,
-        "deadline": deadline,
+        "deadline": deadline, "noted": {"nodes": outcome.noted.nodes, "operators": outcome.noted.operators},
     }  # fmt: skip
 
 

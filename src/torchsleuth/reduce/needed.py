@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from torchsleuth.case.model import Case, Role, Scalar, Tensor
+from torchsleuth.case.program.names import short_name
 from torchsleuth.case.program.values import is_contiguous
 
 _MOST = 12
@@ -32,9 +33,9 @@ def _inputs(case: Case) -> Iterator[str]:
         if isinstance(value, Tensor):
             words = list(_tensor(value))
             if words:
-                yield f"{node.name}: {', '.join(words)}"
+                yield f"{short_name(value.source, node.name)}: {', '.join(words)}"
         elif isinstance(value, Scalar) and value.symbol:
-            yield f"{node.name}: a symbolic number"
+            yield f"{short_name(value.source, node.name)}: a symbolic number"
 
 
 def _tensor(tensor: Tensor) -> Iterator[str]:

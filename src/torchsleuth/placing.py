@@ -1,0 +1,168 @@
+"""repro.py: written where nobody looks, verified in fresh processes, and only then put in its place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torchsleuth.case import files
+from torchsleuth.case.failure import Failure, Kind
+from torchsleuth.case.ir import operators
+from torchsleuth.case.model import Case
+from torchsleuth.case.program import Form, Rendering, render
+from torchsleuth.case.program.render import DATA_FILE
+from torchsleuth.judge.bench import Bench, Tried
+from torchsleuth.judge.environment import judge_environment
+from torchsleuth.judge.trial import deadline_for
+from torchsleuth.judge.verify import Verification
+from torchsleuth.judge.verify import verify as verify_fresh
+from torchsleuth.reduce.chance import Chance
+from torchsleuth.watch.session import Process
+from torchsleuth.write import repro_text
+from torchsleuth.write.findings import Finding, Repro
+
+Say = Callable[[str], None]
+_LONGEST_DEADLINE = 600.0
+_LEAST_HANG = 30.0
+_HANGS_IN_BUDGET = 8
+STOPPED = "stopped by Ctrl-C before it was known"
+
+
+@dataclass(frozen=True)
+class Means:
+    """How a program's Cases are judged: its Python, its environment, its path."""
+
+    python: str
+    environment: Mapping[str, str]
+    path: tuple[str, ...]
+    jobs: int
+    deadline: float
+
+    @staticmethod
+    def of(process: Process, environment: Mapping[str, str], seconds: float, jobs: int) -> Means:
+        path = tuple(p for p in process.hello.get("path", []) if isinstance(p, str))
+        extra = [
+            p or str(process.hello.get("cwd", ".")) for p in path if "site-packages" not in p and "/lib/python" not in p
+        ]
+        deadline = min(deadline_for(seconds), _LONGEST_DEADLINE)
+        return Means(str(process.hello["executable"]), judge_environment(environment), tuple(extra), jobs, deadline)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How far to go."""
+
+    minimize: bool = False
+    budget: float = 600.0
+    stopped: Callable[[], bool] = lambda: False
+    keep_only: bool = False  # write the Case and judge nothing
+    journal: Path | None = None  # of the Case that was named, where it is not one of this run
+
+
+@dataclass(frozen=True)
+class Placing:
+    """What it takes to get from a Case to a verified script in the output folder."""
+
+    means: Means
+    plan: Plan
+    out: Path
+    scratch: Path
+    say: Say
+
+    def write(
+        self,
+        finding: Finding,
+        case: Case,
+        best: Tried,
+        home: Path,
+        bench: Bench,
+        *,
+        first: bool,
+        runs: int,
+        reduced: bool = False,
+        data_from: Path | None = None,
+    ) -> Repro:
+        """Verified where nobody looks; only then does it take the place of what was there."""
+        failure = finding.failure
+        limit = self.hang_limit(case) if failure.kind is Kind.HANG else None
+        rendering, text = self.text(finding, case, best, reduced=reduced)
+        ops = operators(case.graph)
+        draft = Path(tempfile.mkdtemp(prefix="draft-", dir=self.scratch))
+        files.write_text(draft / "repro.py", text)
+        if rendering.data:
+            bench.write_data(rendering, data_from or home, draft / DATA_FILE)
+        self.say("verifying repro.py in fresh processes, without torchsleuth")
+        # A module of the user's that the script must import is found where the program found it.
+        path = self.means.path if rendering.imports != ("torch",) else ()
+        deadline = (limit or 0) * 2 + self.means.deadline
+        proof = self.verify(draft / "repro.py", failure, runs, deadline, path, finding.chance)
+        final = (self.out if first else home) if proof.verified else home / "unverified"
+        data_bytes = _put_in_place(draft, final)
+        return _repro(final / "repro.py", text, rendering.form, ops, rendering.imports, data_bytes, proof)
+
+    def text(self, finding: Finding, case: Case, best: Tried, *, reduced: bool) -> tuple[Rendering, str]:
+        """The script of a Case, and the script with its docstring."""
+        limit = self.hang_limit(case) if finding.failure.kind is Kind.HANG else None
+        rendering = render(case, best.form, data=best.with_data, hang_limit=limit)
+        ops = operators(case.graph)
+        notes = [] if reduced or ops <= 3 else [f"Not reduced: {ops} operators, as the program had them."]
+        notes += [finding.chance.said] if finding.chance.flaky else []
+        notes += repro_text.facts(finding) if reduced else []
+        text = repro_text.with_docstring(rendering, case, finding.failure, finding.component, finding.rungs, notes)
+        return rendering, text
+
+    def say_where(self, repro: Repro, finding: Finding, case: Case, best: Tried, *, reduced: bool = False) -> Repro:
+        """The same script; its docstring says what is known by now."""
+        text = self.text(finding, case, best, reduced=reduced)[1]
+        files.write_text(repro.path, text)
+        return replace(repro, source=text)
+
+    def hang_limit(self, case: Case) -> float:
+        """Short enough that a hang is judged and verified several times within the budget."""
+        return min(hang_limit(case), max(_LEAST_HANG, self.plan.budget / _HANGS_IN_BUDGET))
+
+    def verify(
+        self, script: Path, failure: Failure, runs: int, deadline: float, path: Sequence[str], chance: Chance
+    ) -> Verification:
+        if self.plan.stopped():
+            return Verification(0, 0, None, (), STOPPED)
+        environment = dict(self.means.environment)
+        if path:
+            environment["PYTHONPATH"] = os.pathsep.join([*path, environment.get("PYTHONPATH", "")])
+        proof = verify_fresh(
+            script, failure, python=self.means.python, environment=environment, runs=chance.verifications(runs),
+            deadline=deadline, jobs=self.means.jobs, flaky=chance.flaky, stopped=self.plan.stopped,
+        )  # fmt: skip
+        return replace(proof, reason=STOPPED) if self.plan.stopped() and not proof.verified else proof
+
+
+def _put_in_place(draft: Path, final: Path) -> int:
+    """Moves a script and its data; the bytes of the data."""
+    data = draft / DATA_FILE
+    final.mkdir(parents=True, exist_ok=True)
+    (final / DATA_FILE).unlink(missing_ok=True)
+    size = 0
+    if data.exists():
+        size = data.stat().st_size
+        with files.replacing(final / DATA_FILE) as temporary:
+            shutil.copy(data, temporary)
+    files.write_text(final / "repro.py", (draft / "repro.py").read_text(encoding="utf-8"))
+    return size
+
+
+def _repro(
+    path: Path, text: str, form: Form, ops: int, imports: tuple[str, ...], data_bytes: int, proof: Verification
+) -> Repro:
+    return Repro(
+        path, text, form.value, ops, imports, data_bytes, proof.verified, proof.runs, proof.failed_runs, proof.reason,
+        proof.undecided and not proof.verified,
+    )  # fmt: skip
+
+
+def hang_limit(case: Case) -> float:
+    """Seconds after which a graph that eager runs at once is said to hang: more for more operators."""
+    return deadline_for(0.05 * operators(case.graph))

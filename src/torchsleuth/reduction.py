@@ -1,0 +1,137 @@
+"""One reduction, whole: from a verified repro of what the program had to a verified repro of the least that fails.
+
+On the way each smaller Case is noted in the journal and written as a checkpoint, and now and then verified and put in
+place; what turns out to come and go is reduced once more, with every candidate judged often enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torchsleuth import minimise
+from torchsleuth.afterwards import Known
+from torchsleuth.case import checks, folder
+from torchsleuth.case.failure import Failure
+from torchsleuth.case.ir import Node, operators
+from torchsleuth.case.model import Case
+from torchsleuth.checkpoints import Checkpoints, Pace
+from torchsleuth.judge.bench import Bench, Tried, Way
+from torchsleuth.placing import Placing
+from torchsleuth.reduce.chance import Chance, measure
+from torchsleuth.reduce.journal import Journal
+from torchsleuth.reduce.reducer import Hints
+from torchsleuth.write.findings import Culprit, Finding
+
+
+@dataclass(frozen=True)
+class Reduction:
+    placing: Placing
+    journal: Journal
+    bench: Bench
+    home: Path
+    whole: Case
+    inner: Case | None
+    best: Tried  # how the whole was judged
+    way: Way  # the same, for what is judged next
+    first: bool
+    cost: float  # seconds that it took to verify the unreduced repro, and will take about to verify the reduced one
+    until: float  # of time.monotonic
+
+    def run(self, finding: Finding) -> tuple[Finding, Known | None]:
+        before, believed = finding.judged, finding.chance
+        plan, means = self.placing.plan, self.placing.means
+        checkpoints = Checkpoints(self.bench, self.placing.say, self.home)
+        pace = Pace(self.cost, operators(self.whole.graph))
+
+        def better(smaller: Case, way: Way) -> None:
+            nonlocal finding
+            if (way.form, way.data) == (self.way.form, self.way.data):
+                self.journal.note_smaller(smaller)
+            checkpoints.write(smaller, way, self.placing.text(finding, smaller, self._in(way), reduced=True)[1])
+            if pace.due(operators(smaller.graph)) and not plan.stopped():
+                with pace.spending():
+                    finding = self._put_in_place(finding, smaller, way, runs=1)
+
+        wanted = minimise.Means(
+            self.bench, self.way.home, means.python, means.environment, means.path, means.jobs, self.until,
+            plan.stopped, self.placing.say, lambda: finding.chance, better,
+        )  # fmt: skip
+        hints = Hints(finding.culprit.op, self.best.outcome.noted)
+        found = minimise.reduce_case(
+            self.whole, finding.failure, self.way.form, self.way.data, hints, wanted, self.inner
+        )
+        smallest, way = self._smallest_known(found)
+        finding = replace(
+            finding,
+            judged=before + found.judged,
+            judged_to_smallest=before + found.judged_to_smallest,
+            culprit=_diverging(finding.culprit, found.diverging),
+        )
+        for one, its in ((smallest, way), *checkpoints.larger_than(smallest)):
+            if plan.stopped():
+                break
+            placed = self._put_in_place(finding, one, its, runs=3)
+            if placed.repro is not finding.repro:
+                return placed, Known(one, its, found.complete and one is smallest, found.passing)
+            finding = placed
+            if finding.chance.flaky and not believed.flaky:  # so what passed may have passed by chance
+                return self.run(finding)
+        return finding, None
+
+    def _in(self, way: Way) -> Tried:
+        return replace(self.best, form=way.form, with_data=way.data)
+
+    def _put_in_place(self, finding: Finding, case: Case, way: Way, *, runs: int) -> Finding:
+        """The finding with a repro of `case`, if that is verified; else the finding as it was."""
+        repro = self.placing.write(
+            finding, case, self._in(way), self.home, self.bench, first=self.first, runs=runs, reduced=True,
+            data_from=way.home,
+        )  # fmt: skip
+        if not repro.verified:
+            self.placing.say(f"the smaller script is not good enough: {repro.reason}")
+            if repro.undecided and not finding.chance.flaky:
+                finding = replace(finding, chance=measured(self.bench, case, way, finding.failure, self.placing.say))
+            return finding
+        folder.save(case, self.home / "smallest")
+        return replace(finding, repro=repro, culprit=_culprit_left(finding.culprit, case))
+
+    def _smallest_known(self, found: minimise.Reduced) -> tuple[Case, Way]:
+        """What this reduction came to, or what an earlier one had when it was cut short."""
+        noted, now = self.journal.smallest(ours=self.placing.plan.journal is None), found.case
+        if noted is None or operators(noted.graph) >= operators(now.graph) or noted.phase is not now.phase:
+            return now, found.way
+        # A journal that came from elsewhere brings no code that the user was not asked about.
+        known = {code.source for code in checks.codes(self.whole.surroundings)}
+        if not {code.source for code in checks.codes(noted.surroundings)} <= known:
+            return now, found.way
+        return replace(noted, failure=now.failure), self.way
+
+
+def measured(bench: Bench, case: Case, way: Way, failure: Failure, say: Callable[[str], None]) -> Chance:
+    """How often a Case fails that failed and passed."""
+
+    def fails(attempts: Sequence[int]) -> list[bool]:
+        tried = bench.try_again(case, way.home, way.form, attempts, data=way.data)
+        return [minimise.same_failure(one, failure) for one in tried]
+
+    chance = measure(fails)
+    say(f"it does not fail each time: {chance.failed} of {chance.runs} judgements")
+    return chance
+
+
+def _diverging(known: Culprit, node: Node | None) -> Culprit:
+    """The operator at which numbers begin to be wrong."""
+    if known.op or node is None:
+        return known
+    return Culprit(node.target, known.compiler_pass, known.source or node.source)
+
+
+def _culprit_left(known: Culprit, case: Case) -> Culprit:
+    """What the error named; else the only operator that is left; else only where the last one stands."""
+    calls = [n for n in case.graph.nodes if n.is_call]
+    sources = [n.source for n in calls if n.source]
+    if len(calls) != 1:
+        return replace(known, source=known.source or (sources[-1] if sources else None))
+    return Culprit(known.op or calls[0].target, known.compiler_pass, known.source or calls[0].source)
