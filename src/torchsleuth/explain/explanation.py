@@ -83,7 +83,9 @@ def explain_compiles(
     owners = Owners(compiles)
     timed = phases_by_compilation(clock)
     for compile in compiles:
-        compile.phases = timed.get(compile.key, compile.phases)
+        if compile.key in timed:  # the trace's own sums leave the backward out
+            compile.phases = timed[compile.key]
+            compile.seconds = sum(compile.phases.values())
     frames = _frames(compiles, owners)
     labels = {c.key: owners.of(c).function or "?" for c in compiles}
     phases = {p: sum(c.phases.get(p, 0.0) for c in compiles) for p in PHASES}
