@@ -83,7 +83,7 @@ class Collector:
         if handle is not None:
             try:
                 handle(compile, record)
-            except (KeyError, TypeError, ValueError, AttributeError):
+            except (LookupError, TypeError, ValueError, AttributeError):
                 self.reading.broken_lines += 1
         if self._keep is not None and record.payload:
             self._keep(compile, record.name, record.payload)
