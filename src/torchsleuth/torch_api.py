@@ -592,8 +592,20 @@ def counting(code: CodeType, cells: Any, slot: int, line: int | None = None) -> 
                 extra.starts_line = old.starts_line
             instructions[place : place + 1] = tools.overwrite_instruction(old, [*new, kept])
 
-    changed: CodeType = tools.transform_code_object(code, change)[0]
-    return changed
+    # Dynamo remembers instructions by code object, and its own code may hold constants that cannot be hashed.
+    stand_ins = {id(c): object() for c in code.co_consts if not _hashable(c)}
+    plain = code.replace(co_consts=tuple(stand_ins.get(id(c), c) for c in code.co_consts)) if stand_ins else code
+    changed: CodeType = tools.transform_code_object(plain, change)[0]
+    back = {id(stand_ins[id(c)]): c for c in code.co_consts if id(c) in stand_ins}
+    return changed.replace(co_consts=tuple(back.get(id(c), c) for c in changed.co_consts)) if back else changed
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _addition(make: Callable[..., Any]) -> Any:

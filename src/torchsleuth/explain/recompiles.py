@@ -90,6 +90,8 @@ def parse_reason(text: str) -> _Reason:
         subject = f"{size[1]}.{size[2]}()[{size[3]}]" if size else f"{tensor[1]}.{tensor[2]}" if tensor else stripped
         return _Reason(stripped, stripped, subject, (expected[1], expected[2]), place)
     guard, grad = _split_grad(guard)
+    if guard.startswith("Unexpected recompilation"):
+        guard = "Unexpected recompilation: torch names no guard that failed"
     if guard.startswith("BACKEND_MATCH"):
         guard = "BACKEND_MATCH: torch.compile was called with another backend"
     equal = _EQUAL.match(guard)
@@ -128,6 +130,10 @@ def _group(members: Sequence[tuple[_Reason, Compile]], owners: Owners) -> Recomp
 
 def _advice(reason: _Reason, values: tuple[str, ...]) -> str:
     size = _SIZE.search(reason.guard)
+    if reason.guard.startswith("Unexpected recompilation"):
+        return (
+            "torch names no guard. Often several threads came to the function at once: call it once before they start."
+        )
     if reason.guard.startswith("BACKEND_MATCH"):
         return "Call torch.compile once, keep what it gives, and use that: each backend object is compiled for apart."
     if size and size[2] == "size":
@@ -157,7 +163,7 @@ def _advice(reason: _Reason, values: tuple[str, ...]) -> str:
             "A number that was computed before a graph break is compiled into what follows it: mend the break, or keep "
             "the number in a tensor."
         )
-    if "." in reason.subject and kinds <= {"int"}:
+    if "." in reason.subject and kinds == {"int"}:
         return (
             f"{reason.subject} is a number on an object, and each value is compiled apart: keep it in a tensor, or set "
             "torch._dynamo.config.allow_unspec_int_on_nn_module = True before compiling."
