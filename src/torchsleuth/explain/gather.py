@@ -34,7 +34,7 @@ def gather(
                 elif perfetto is not None:
                     perfetto.take(record, event)
     if session is not None:
-        add_hits(collector.compiles, session)
+        add_hits(collector.compiles, session, folders.keep if folders is not None else None)
     said = list(notes)
     if reading.broken_lines:
         said.append(f"{reading.broken_lines} line(s) of the trace could not be read and were left out")

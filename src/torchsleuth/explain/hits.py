@@ -6,13 +6,13 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from torchsleuth.explain.compiles import Compile
+from torchsleuth.explain.compiles import Compile, Keep
 from torchsleuth.watch.session import processes
 
 COUNTS = "counts"  # as watch.counting names it; that file is loaded only where torch is
 
 
-def add_hits(compiles: Iterable[Compile], session: Path) -> None:
+def add_hits(compiles: Iterable[Compile], session: Path, keep: Keep | None = None) -> None:
     by_key = {(c.process.partition(" ")[0], c.id, c.again): c for c in compiles}
     for process in processes(session):
         pid = str(process.hello.get("pid"))
@@ -27,6 +27,8 @@ def add_hits(compiles: Iterable[Compile], session: Path) -> None:
                     compile.calls = (compile.calls or 0) + hits
                 else:
                     compile.line_hits += hits
+            elif event["event"] == "generated" and keep is not None:
+                keep(compile, "generated_python", str(event["text"]))
             elif event["event"] == "values":
                 compile.values = {str(k): str(v) for k, v in event["values"].items()}
 

@@ -27,11 +27,13 @@ from torchsleuth import torch_api
 from torchsleuth.watch import begin
 from torchsleuth.watch.guarded import guarded
 from torchsleuth.watch.observer import forget_our_frames
+from torchsleuth.watch.readable import as_python
 from torchsleuth.watch.session import Outbox
 from torchsleuth.watch.values import values_of
 
 COUNTS = "counts"
 SLOTS = 1 << 16
+_MOST_TEXT = 50_000  # characters of Python a frame
 _FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
 
 
@@ -125,11 +127,17 @@ class Counter(logging.Handler):
     @guarded
     def generated(self, code: CodeType, generated: CodeType) -> CodeType | None:
         """What runs in place of `generated`: the same, counted."""
+        compile_id = torch_api.compile_id()
+        self._keep_readable(code, generated, compile_id)
         if torch_api.bytecode_is_kept():
             return None
-        compile_id = torch_api.compile_id()
         cell = self.cells.take(compile_id, self._again(compile_id))
         return None if cell is None else torch_api.counting(generated, *cell)
+
+    @guarded
+    def _keep_readable(self, code: CodeType, generated: CodeType, compile_id: str) -> None:
+        text = as_python(generated, code.co_name)
+        self.outbox.event("generated", compile_id=compile_id, again=self._again(compile_id), text=text[:_MOST_TEXT])
 
     def began(self, frame: Any) -> Conversion:
         torch_api.on_trace(self)  # torch._logging.set_logs may have taken us off
