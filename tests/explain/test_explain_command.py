@@ -86,6 +86,29 @@ def test_fullgraph_ends_at_the_first_break(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_marking_dynamic_is_tried(tmp_path: Path) -> None:
+    source = """
+@torch.compile(backend="eager", dynamic=False)
+def sizes(x):
+    return x * 2
+
+@torch.compile(backend="eager")
+def rank(y):
+    return y * 2
+
+for n in (3, 5, 7):
+    print(sizes(torch.ones(n)).shape)
+rank(torch.ones(3)), rank(torch.ones(3, 3))
+"""
+    script = torch_script(tmp_path, source)
+    done = explain_command(tmp_path, script.name, env=ENVIRONMENT, options=("--try-dynamic",))
+    tried = {r["function"]: r["tried"] for r in facts(tmp_path)["recompiles"]}
+    assert tried == {"sizes": "Tried: with x marked dynamic, it is not compiled again for this.", "rank": None}
+    assert done.stdout.count("torch.Size([7])") == 1  # the second run says nothing
+    assert any("run once more, with L['x'] marked dynamic" in note for note in facts(tmp_path)["notes"])
+
+
+@pytest.mark.slow
 def test_a_program_that_compiles_nothing(tmp_path: Path) -> None:
     done = explain_command(tmp_path, torch_script(tmp_path, "").name, env=ENVIRONMENT)
     assert done.returncode == 2

@@ -214,6 +214,7 @@ def _recompile(found: Recompile) -> dict[str, Any]:
         "values": list(found.values),
         "advice": found.advice,
         "limit_hit": found.limit_hit,
+        "tried": found.tried or None,
         "compile_ids": list(found.compile_ids),
         "lines": lines_around(found.place),
     }

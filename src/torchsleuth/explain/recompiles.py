@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torchsleuth.explain.break_text import Place, is_machinery, plain_function
 from torchsleuth.explain.compiles import Compile
@@ -30,6 +30,8 @@ class Recompile:
     advice: str
     limit_hit: bool  # it was compiled so often that Dynamo gave up
     compile_ids: tuple[str, ...]
+    subject: str = ""  # x.size()[0], scale
+    tried: str = ""  # what came of marking it dynamic, where that was tried
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,23 @@ def find_recompiles(compiles: Sequence[Compile]) -> tuple[Recompile, ...]:
             groups.setdefault((owner.file, owner.function, reason.key), []).append((reason, compile))
     found = [_group(members, owners) for members in groups.values()]
     return tuple(sorted((r for r in found if r.count), key=lambda r: -r.count))
+
+
+def dynamic_source(found: Recompile) -> str | None:
+    """How torch names the value whose size or number changed, for TORCH_COMPILE_DYNAMIC_SOURCES; None if it is none."""
+    name = found.subject.partition(".size()")[0]
+    number = found.subject == name and all(_kind(v) == "int" for v in found.values)
+    return f"L['{name}']" if name.isidentifier() and (found.subject != name or number) else None
+
+
+def with_trial(found: Recompile, then: Sequence[Recompile]) -> Recompile:
+    """`found` with what became of it in a run in which its source was marked dynamic."""
+    same = [r for r in then if (r.function, r.subject) == (found.function, found.subject)]
+    left = sum(r.count for r in same)
+    name = found.subject.partition(".size()")[0]
+    if not left and not any(r.limit_hit for r in same):
+        return replace(found, tried=f"Tried: with {name} marked dynamic, it is not compiled again for this.")
+    return replace(found, tried=f"Tried: with {name} marked dynamic, it is compiled again {left} times all the same.")
 
 
 def _cause(compile: Compile, seen: set[tuple[str, str]]) -> _Reason:
@@ -125,6 +144,7 @@ def _group(members: Sequence[tuple[_Reason, Compile]], owners: Owners) -> Recomp
         _advice(first, tuple(values)),
         len(done) < len(members),
         tuple(c.id for _, c in members),
+        first.subject,
     )
 
 
