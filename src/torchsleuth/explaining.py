@@ -44,7 +44,13 @@ class Explained:
 
 
 def explain_command(
-    command: Sequence[str], out: Path | None, say: Say, *, fullgraph: bool = False, try_dynamic: bool = False
+    command: Sequence[str],
+    out: Path | None,
+    say: Say,
+    *,
+    fullgraph: bool = False,
+    try_dynamic: bool = False,
+    ir: bool = False,
 ) -> Explained:
     if len(command) == 1 and Path(command[0]).is_dir():
         return _explain_folder(Path(command[0]), out)
@@ -57,7 +63,9 @@ def explain_command(
     before = set(trace_files(folder)) if folder.is_dir() else set()
     stop = (lambda: _broke(session)) if fullgraph else None
     try:
-        ended = launcher.run(words, session, Options(explain=True), extra={TRACE: str(folder.resolve())}, tick=stop)
+        ended = launcher.run(
+            words, session, Options(explain=True, explain_ir=ir), extra={TRACE: str(folder.resolve())}, tick=stop
+        )
     except CommandNotFound:
         shutil.rmtree(out, ignore_errors=True)  # nothing of the run stays
         raise

@@ -116,6 +116,34 @@ def test_a_program_that_compiles_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_graphs_folder_holds_every_stage(tmp_path: Path) -> None:
+    source = """
+@torch.compile
+def f(x):
+    return torch.relu(x) * 2 + x
+
+f(torch.ones(3, requires_grad=True)).sum().backward()
+"""
+    caches = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    script = torch_script(tmp_path, source)
+    explain_command(tmp_path, script.name, env={**ENVIRONMENT, **caches}, options=("--ir",))
+    (graph,) = facts(tmp_path)["graphs"]
+    assert set(graph["files"]) == {
+        "graph.py", "runnable.py", "runnable_backward.py", "joint.py", "forward.py", "backward.py", "transformed.py",
+        "transformed_backward.py", "ir_before_fusion.txt", "ir_after_fusion.txt", "ir_before_fusion_backward.txt",
+        "ir_after_fusion_backward.txt", "output_code.py", "output_code_backward.py", "guards.txt", "generated.py",
+    }  # fmt: skip
+    folder = tmp_path / "out" / graph["folder"]
+    assert "torch.relu" in (folder / "graph.py").read_text()
+    assert "op0" in (folder / "ir_before_fusion.txt").read_text()
+    ran = subprocess.run(
+        [sys.executable, str(folder / "runnable.py")], env={**ENVIRONMENT, **caches}, capture_output=True, text=True,
+        check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.slow
 def test_processes_and_forks_are_all_there(tmp_path: Path) -> None:
     source = (
         PROGRAM

@@ -12,6 +12,9 @@ from torchsleuth.watch.session import processes
 COUNTS = "counts"  # as watch.counting names it; that file is loaded only where torch is
 
 
+_TEXTS = {"generated": "generated_python", "ir_pre_fusion": "ir_pre_fusion", "ir_post_fusion": "ir_post_fusion"}
+
+
 def add_hits(compiles: Iterable[Compile], session: Path, keep: Keep | None = None) -> None:
     by_key = {(c.process.partition(" ")[0], c.id, c.again): c for c in compiles}
     for process in processes(session):
@@ -27,8 +30,8 @@ def add_hits(compiles: Iterable[Compile], session: Path, keep: Keep | None = Non
                     compile.calls = (compile.calls or 0) + hits
                 else:
                     compile.line_hits += hits
-            elif event["event"] == "generated" and keep is not None:
-                keep(compile, "generated_python", str(event["text"]))
+            elif event["event"] in _TEXTS and keep is not None:
+                keep(compile, _TEXTS[event["event"]], str(event["text"]))
             elif event["event"] == "values":
                 compile.values = {str(k): str(v) for k, v in event["values"].items()}
 

@@ -33,6 +33,7 @@ from torchsleuth.watch.values import values_of
 
 COUNTS = "counts"
 SLOTS = 1 << 16
+_MOST_LOOPS = 2_000_000
 _MOST_TEXT = 50_000  # characters of Python a frame
 _FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
 
@@ -139,6 +140,17 @@ class Counter(logging.Handler):
         text = as_python(generated, code.co_name)
         self.outbox.event("generated", compile_id=compile_id, again=self._again(compile_id), text=text[:_MOST_TEXT])
 
+    @guarded
+    def loops(self, nodes: Any) -> str:
+        return "\n".join(node.debug_str() for node in nodes)[:_MOST_LOOPS]
+
+    @guarded
+    def keep_loops(self, before: str, fused: Any) -> None:
+        compile_id = torch_api.compile_id()
+        for name, text in (("ir_pre_fusion", before), ("ir_post_fusion", self.loops(fused))):
+            if text is not None:
+                self.outbox.event(name, compile_id=compile_id, again=self._again(compile_id), text=text)
+
     def began(self, frame: Any) -> Conversion:
         torch_api.on_trace(self)  # torch._logging.set_logs may have taken us off
         conversion = Conversion(frame)
@@ -184,6 +196,9 @@ def install(outbox: Outbox) -> Callable[[], None]:
     torch_api.on_trace(counter)
     begin.on_import("torch._dynamo.convert_frame", functools.partial(_hook_frames, counter=counter))
 
+    if outbox.options.explain_ir:
+        begin.on_import("torch._inductor.scheduler", functools.partial(_hook_fusion, counter=counter))
+
     def end() -> None:
         counter.active = False
         unhook()
@@ -211,3 +226,18 @@ def _hook_frames(module: Any, counter: Counter) -> None:
         return counter.left(conversion, result) or result
 
     holder.__call__ = convert
+
+
+def _hook_fusion(module: Any, counter: Counter) -> None:
+    holder = module.Scheduler
+    original = holder.fuse_nodes
+
+    @functools.wraps(original)
+    def fuse(self: Any, nodes: Any) -> Any:
+        before = counter.loops(nodes) if counter.active else None
+        fused = original(self, nodes)
+        if before is not None:
+            counter.keep_loops(before, fused)
+        return fused
+
+    holder.fuse_nodes = fuse
