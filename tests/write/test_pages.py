@@ -135,12 +135,25 @@ def test_run_says_what_others_found(tmp_path: Path) -> None:
     data["failures"][0] |= {
         "workaround": "torch._inductor.config.epilogue_fusion = False",
         "needed": ["the size 3", "float16"],
-        "neighbour": {"diff": "-torch.ones(3)\n+torch.ones(4)"},
+        "varies": ["The size may be any."],
+        "nearest_passing": "-torch.ones(3)\n+torch.ones(4)",
         "divergence": [{"op": "relu", "error": 0.5}, {"op": "mul", "error": 0.1}],
     }
     told = Parsed(run_page(data, tmp_path)).text
-    for said in ("epilogue_fusion", "float16", "+torch.ones(4)", "relu"):
+    for said in ("epilogue_fusion", "float16", "+torch.ones(4)", "relu", "The size may be any."):
         assert said in told
+
+
+def test_the_curve_is_that_of_the_journal(tmp_path: Path) -> None:
+    data = to_json(a_result(a_finding(tmp_path, repro=a_repro(tmp_path))), tmp_path)
+    journal = tmp_path / "cases" / "f1" / "journal.jsonl"
+    journal.parent.mkdir(parents=True)
+    judged, broken = '{"verdict": "failed"}\n', '{"verd\n'
+    journal.write_text(f'{judged}{{"smaller": 40}}\n{judged}{broken}{judged}{{"smaller": 1}}\n', encoding="utf-8")
+    titles = [text for text in run_page(data, tmp_path).split("<title>") if " operators after " in text]
+    assert [t.partition("<")[0] for t in titles] == [
+        "412 operators after 0", "40 operators after 1", "1 operators after 3", "1 operators after 9",
+    ]  # fmt: skip
 
 
 def test_the_graph_is_read_from_the_repro() -> None:

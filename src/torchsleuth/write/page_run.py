@@ -6,6 +6,7 @@ are shown where they are there.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,8 @@ def run_page(result: Mapping[str, Any], out: Path) -> str:
             (f"{name}-ladder", f"Ladder{more}", _ladder(failure["ladder"])),
             (f"{name}-graph", f"The graph that fails{more}", _graph(failure, repro)),
             (f"{name}-errors", f"Error by operator{more}", _errors(failure.get("divergence"))),
-            (f"{name}-reduction", f"Reduction{more}", _reduction(failure["reduction"])),
-            (f"{name}-neighbour", f"Nearest program that passes{more}", _neighbour(failure.get("neighbour"))),
+            (f"{name}-reduction", f"Reduction{more}", _reduction(failure, out)),
+            (f"{name}-neighbour", f"Nearest program that passes{more}", _neighbour(failure.get("nearest_passing"))),
         ]
     issue = _read(out, "issue.md")
     sections += [
@@ -127,6 +128,7 @@ def _repro(failure: Mapping[str, Any], source: str) -> Content:
         copyable(source) if source else None,
         tag("p", "All of these are needed to trigger it:") if needed else None,
         tag("ul", [tag("li", str(each)) for each in needed]) if needed else None,
+        [tag("p", str(sentence)) for sentence in failure.get("varies") or ()],
     ]
 
 
@@ -155,24 +157,49 @@ def _errors(divergence: Sequence[Mapping[str, Any]] | None) -> Content:
     return bars({str(d["op"]): float(d["error"]) for d in divergence[:40]}, unit="")
 
 
-def _reduction(reduction: Mapping[str, Any]) -> Content:
+def _reduction(failure: Mapping[str, Any], out: Path) -> Content:
+    reduction = failure["reduction"]
     before, after, judged = reduction["ops_before"], reduction["ops_after"], reduction["judged"]
     if not judged or before <= after:
         return None
-    known = reduction.get("history") or ((0, before), (reduction["judged_to_smallest"], after), (judged, after))
-    points = [(float(x), float(y)) for x, y in known]
+    known = _history(out / str(failure["case"]) / "journal.jsonl") or [(reduction["judged_to_smallest"], after)]
+    points = [(0.0, float(before)), *((float(x), float(y)) for x, y in known)]
     text = f"From {before} operators to {after} in {judged} judgements, {reduction['seconds']:.0f} s."
-    return [tag("p", text), curve(points, "judgements", "operators")]
-
-
-def _neighbour(neighbour: Mapping[str, Any] | None) -> Content:
-    if not neighbour or not neighbour.get("diff"):
-        return None
-    lines: list[Markup] = [
-        tag("span", line + "\n", class_="in" if line.startswith("+") else "out" if line.startswith("-") else None)
-        for line in str(neighbour["diff"]).splitlines()
+    return [
+        tag("p", text),
+        curve([*points, (max(float(judged), points[-1][0]), float(after))], "judgements", "operators"),
     ]
-    return [tag("p", "The smallest change found with which it passes."), tag("pre", lines, class_="diff")]
+
+
+def _history(journal: Path) -> list[tuple[int, int]]:
+    """(judgements so far, operators) at each smaller Case that the reduction's journal holds."""
+    found: list[tuple[int, int]] = []
+    judged = 0
+    try:
+        lines = journal.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return found
+    for line in lines:
+        try:
+            row = json.loads(line)
+            if "smaller" in row:
+                found.append((judged, int(row["smaller"])))
+            else:
+                judged += "verdict" in row
+        except (ValueError, TypeError, RecursionError):
+            continue
+    return found
+
+
+def _neighbour(difference: str | None) -> Content:
+    if not difference:
+        return None
+    kinds = {"-": "out", "+": "in"}
+    lines = [tag("span", f"{line}\n", class_=kinds.get(line[:1])) for line in str(difference).splitlines()]
+    return [
+        tag("p", "The smallest change seen with which it passes: - fails, + passes."),
+        tag("pre", lines, class_="diff"),
+    ]
 
 
 def _environment(result: Mapping[str, Any]) -> Content:
