@@ -132,9 +132,11 @@ f(torch.ones(3, requires_grad=True)).sum().backward()
         "graph.py", "runnable.py", "runnable_backward.py", "joint.py", "forward.py", "backward.py", "transformed.py",
         "transformed_backward.py", "ir_before_fusion.txt", "ir_after_fusion.txt", "ir_before_fusion_backward.txt",
         "ir_after_fusion_backward.txt", "output_code.py", "output_code_backward.py", "guards.txt", "generated.py",
+        "kernels.txt",
     }  # fmt: skip
     folder = tmp_path / "out" / graph["folder"]
     assert "torch.relu" in (folder / "graph.py").read_text()
+    assert f"{script.name}:5: return torch.relu(x) * 2 + x" in (folder / "kernels.txt").read_text()
     assert "op0" in (folder / "ir_before_fusion.txt").read_text()
     ran = subprocess.run(
         [sys.executable, str(folder / "runnable.py")], env={**ENVIRONMENT, **caches}, capture_output=True, text=True,

@@ -12,6 +12,7 @@ import pytest
 from torchsleuth.explain.break_text import BreakText, Place, is_machinery, parse_break, plain_function, resumed_at
 from torchsleuth.explain.compiles import Collector, operators_in
 from torchsleuth.explain.gather import gather
+from torchsleuth.explain.kernels import kernel_lines
 from torchsleuth.explain.reasons import meaning
 from torchsleuth.explain.recompiles import parse_reason
 from torchsleuth.explain.records import Reading, Record, parse
@@ -271,3 +272,27 @@ def test_an_empty_trace_explains_nothing(tmp_path: Path) -> None:
     found = gather([tmp_path / "t.log"], None, tmp_path)
     assert (found.graph_count, found.breaks, found.frames) == (0, (), ())
     assert json.loads((tmp_path / "trace.json").read_text()) == {"traceEvents": []}
+
+
+def test_kernels_lead_to_the_users_lines() -> None:
+    graph = """
+        # File: /home/me/train.py:15 in forward, code: return x + self.down(y)
+        linear: "f32[4, 16]" = torch._C._nn.linear(l_y_, w, b);  l_y_ = None
+        add: "f32[4, 16]" = l_x_ + linear
+        # File: /home/me/train.py:16 in forward, code: z.sin()
+        sin: "f32[4, 16]" = add.sin()
+"""
+    generated = """cpp_fused_add_0 = async_compile.cpp_pybinding(['float*'])
+    def call(self, args):
+        # Topologically Sorted Source Nodes: [linear], Original ATen: [aten.t, aten.addmm]
+        extern_kernels.addmm(primals_2, alpha=1, out=buf0)
+        buf1 = buf0; del buf0  # reuse
+        cpp_fused_add_0(buf1, primals_4)
+        triton_poi_fused_odd_1.run(buf1)
+        return (buf1,)
+"""
+    assert list(kernel_lines(graph, generated)) == [
+        "extern_kernels.addmm  <-  linear  <-  /home/me/train.py:15: return x + self.down(y)",
+        "cpp_fused_add_0  <-  add  <-  /home/me/train.py:15: return x + self.down(y)  (by name)",
+        "triton_poi_fused_odd_1  <-  ?",
+    ]

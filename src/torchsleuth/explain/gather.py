@@ -28,7 +28,8 @@ def gather(
             stack.callback(perfetto.close)
         for path in traces:
             for record in read(path, reading):
-                event = clock.take(record, collector.key_of(record))
+                compile = collector.latest(record)
+                event = clock.take(record, compile.key if compile else "", compile.function if compile else "")
                 if event is None:
                     collector.one(record)
                 elif perfetto is not None:

@@ -33,7 +33,7 @@ from torchsleuth.watch.values import values_of
 
 COUNTS = "counts"
 SLOTS = 1 << 16
-_MOST_LOOPS = 2_000_000
+_MOST_LOOPS = 400_000
 _MOST_TEXT = 50_000  # characters of Python a frame
 _FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
 
