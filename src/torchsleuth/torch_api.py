@@ -635,6 +635,11 @@ def _starts_of(instructions: list[Any], line: int) -> list[int]:
     return [run[0] for run in entering or runs]
 
 
+def gave_up_silently(result: Any) -> bool:
+    """Whether Dynamo's frame callback left a frame to eager because of an error that the trace does not tell."""
+    return str(getattr(result, "skip_reason", None) or "").startswith("an error was suppressed")
+
+
 def run_instead(code: CodeType, compile_id: Any) -> Any:
     """What Dynamo's frame callback returns so that `code` runs in place of the frame's own, without guards."""
     types = importlib.import_module("torch._dynamo.types")

@@ -230,6 +230,13 @@ PROGRAMS = (
         net = torch.compile(Outer(), backend="eager")
         net(torch.ones(3)), net(torch.ones(3))
     """, 2, 2),
+    _program("generator", """
+        @compiled  # breaks: a generator function x1
+        def f(x):
+            yield x + 1
+            yield x + 2
+        list(f(torch.ones(3)))
+    """, 0, 0),
     _program("none", """
         @compiled
         def f(x):

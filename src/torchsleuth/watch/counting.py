@@ -163,6 +163,9 @@ class Counter(logging.Handler):
         self._conversions.remove(conversion)
         if conversion.break_text and getattr(result, "guarded_code", result) is None:
             return self._count_line(conversion)
+        code = getattr(conversion.frame, "f_code", None)
+        if code is not None and code.co_flags & _GENERATES and torch_api.gave_up_silently(result):
+            self.outbox.event("generator", file=code.co_filename, line=code.co_firstlineno, function=code.co_name)
         return None
 
     def _count_line(self, conversion: Conversion) -> Any:
@@ -186,6 +189,7 @@ def _line_in(code: CodeType, break_text: str) -> int | None:
     return None
 
 
+_GENERATES = 0x20
 _SUSPENDS = 0x20 | 0x80 | 0x200  # generators, coroutines and asynchronous generators keep their frame
 
 
