@@ -14,11 +14,13 @@ from torchsleuth.case import files
 from torchsleuth.errors import BadUsage, CommandNotFound
 from torchsleuth.explain.explanation import Explanation, to_json
 from torchsleuth.explain.gather import gather
+from torchsleuth.explain.recompiles import dynamic_source, with_trial
 from torchsleuth.explain.records import trace_files
 from torchsleuth.explain.times import write_csv
 from torchsleuth.pipeline import make_output_folder
 from torchsleuth.watch import launcher
 from torchsleuth.watch.launcher import Ended
+from torchsleuth.watch.rerun import Again
 from torchsleuth.watch.session import Options, processes
 from torchsleuth.write.explained import text
 from torchsleuth.write.page_explain import explain_page
@@ -41,7 +43,15 @@ class Explained:
         return 4 if self.ended is not None and self.ended.exit_code and not self.ended.stopped else 0
 
 
-def explain_command(command: Sequence[str], out: Path | None, say: Say, *, fullgraph: bool = False) -> Explained:
+def explain_command(
+    command: Sequence[str],
+    out: Path | None,
+    say: Say,
+    *,
+    fullgraph: bool = False,
+    try_dynamic: bool = False,
+    ir: bool = False,
+) -> Explained:
     if len(command) == 1 and Path(command[0]).is_dir():
         return _explain_folder(Path(command[0]), out)
     words = launcher.resolve(command)
@@ -53,17 +63,34 @@ def explain_command(command: Sequence[str], out: Path | None, say: Say, *, fullg
     before = set(trace_files(folder)) if folder.is_dir() else set()
     stop = (lambda: _broke(session)) if fullgraph else None
     try:
-        ended = launcher.run(words, session, Options(explain=True), extra={TRACE: str(folder.resolve())}, tick=stop)
+        ended = launcher.run(
+            words, session, Options(explain=True, explain_ir=ir), extra={TRACE: str(folder.resolve())}, tick=stop
+        )
     except CommandNotFound:
         shutil.rmtree(out, ignore_errors=True)  # nothing of the run stays
         raise
     say("reading what torch's trace holds of it")
     traces = [p for p in trace_files(folder) if p not in before] if folder.is_dir() else []
     found = gather(traces, session, out, _notes(ended, session))
+    if try_dynamic and not ended.stopped:
+        found = _tried(found, Again(words, out / "logs", ended.seconds), out / "logs" / "trace-dynamic", say)
     watched = bool(found.frames)
     if not watched:
         found = replace(found, notes=(*found.notes, _why_nothing(session)))
     return _write(found, command, ended.exit_code, out, watched, ended)
+
+
+def _tried(found: Explanation, again: Again, trace: Path, say: Say) -> Explanation:
+    """Says of each recompilation by a size whether marking it dynamic stops it: the program is run once more."""
+    sources = sorted({source for r in found.recompiles if (source := dynamic_source(r)) is not None})
+    if not sources:
+        return replace(found, notes=(*found.notes, "nothing was recompiled that marking dynamic could stop"))
+    say("running the program once more, with what changed marked dynamic")
+    code = again.explained(trace, {"TORCH_COMPILE_DYNAMIC_SOURCES": ",".join(sources)})
+    then = gather(trace_files(trace)).recompiles if trace.is_dir() else ()
+    note = f"the program was run once more, with {', '.join(sources)} marked dynamic (exit code {code})"
+    tried = tuple(with_trial(r, then) if dynamic_source(r) else r for r in found.recompiles)
+    return replace(found, recompiles=tried, notes=(*found.notes, note))
 
 
 def _explain_folder(folder: Path, out: Path | None) -> Explained:

@@ -27,6 +27,7 @@ from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.rerun import Again
 from torchsleuth.watch.session import Options, processes
 from torchsleuth.write.findings import Finding
+from torchsleuth.write.page_run import run_page
 from torchsleuth.write.result import Result, RunVerdict, to_json
 
 Say = Callable[[str], None]
@@ -114,6 +115,7 @@ def finish(
     files.write_json(out / "result.json", to_json(result, out))
     if findings:
         write_issue(findings[0], out)
+    files.write_text(out / "report.html", run_page(to_json(result, out), out))
     _tidy(session, out)
     return result
 

@@ -592,8 +592,20 @@ def counting(code: CodeType, cells: Any, slot: int, line: int | None = None) -> 
                 extra.starts_line = old.starts_line
             instructions[place : place + 1] = tools.overwrite_instruction(old, [*new, kept])
 
-    changed: CodeType = tools.transform_code_object(code, change)[0]
-    return changed
+    # Dynamo remembers instructions by code object, and its own code may hold constants that cannot be hashed.
+    stand_ins = {id(c): object() for c in code.co_consts if not _hashable(c)}
+    plain = code.replace(co_consts=tuple(stand_ins.get(id(c), c) for c in code.co_consts)) if stand_ins else code
+    changed: CodeType = tools.transform_code_object(plain, change)[0]
+    back = {id(stand_ins[id(c)]): c for c in code.co_consts if id(c) in stand_ins}
+    return changed.replace(co_consts=tuple(back.get(id(c), c) for c in changed.co_consts)) if back else changed
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _addition(make: Callable[..., Any]) -> Any:
@@ -621,6 +633,11 @@ def _starts_of(instructions: list[Any], line: int) -> list[int]:
         before = here
     entering = [run for run in runs if any(instructions[i].opname in _ENTERS for i in run)]
     return [run[0] for run in entering or runs]
+
+
+def gave_up_silently(result: Any) -> bool:
+    """Whether Dynamo's frame callback left a frame to eager because of an error that the trace does not tell."""
+    return str(getattr(result, "skip_reason", None) or "").startswith("an error was suppressed")
 
 
 def run_instead(code: CodeType, compile_id: Any) -> Any:

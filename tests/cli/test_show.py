@@ -208,3 +208,23 @@ def test_what_a_real_run_printed_is_shown_again(tmp_path: Path, run_cli) -> None
     assert told[1] == "torchsleuth: 1 failure found (1 graph in 1 process watched)"
     assert set(told) <= set(ran.stdout.splitlines())
     assert shown.stdout.splitlines()[-1] == ran.stdout.splitlines()[-1]
+
+
+def test_what_explain_said_is_shown_again(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "torchsleuth-out" / "20260101-000000-train"
+    (folder / "logs").mkdir(parents=True)
+    (folder / "explain.json").write_text('{"schema": 1}\n')
+    (folder / "explain.txt").write_text("torchsleuth: 1 graph\x1b[31m\n")
+    for said in (cli("show"), cli("show", folder)):
+        assert said.status == 0
+        assert said.out.splitlines()[0] == "torchsleuth: 1 graph?[31m"
+        assert said.last_line.endswith("20260101-000000-train/report.html")
+    assert cli("show", folder, "--json").out == '{"schema": 1}\n'
+
+
+def test_an_explanation_beside_a_run_is_no_unfinished_run(cli: Cli, tmp_path: Path) -> None:
+    run = an_output_folder(tmp_path / "torchsleuth-out" / "a", age=60)
+    folder = tmp_path / "torchsleuth-out" / "b"
+    (folder / "logs").mkdir(parents=True)
+    (folder / "explain.json").write_text("{}")
+    assert cli("show", run).err == ""

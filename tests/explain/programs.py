@@ -192,6 +192,51 @@ PROGRAMS = (
             return x
         f(torch.ones(3)), f(torch.ones(3)), g(torch.ones(3))
     """, 2, 2),
+    _program("constants_that_cannot_be_hashed", """
+        @compiled
+        def f(x):
+            parts = {i: x + i for i in range(2)}
+            torch._dynamo.graph_break()  # breaks: torch._dynamo.graph_break() x1
+            return parts[0] + parts[1]
+        f(torch.ones(3))
+    """, 2, 3),
+    _program("raises", """
+        @compiled
+        def f(x):
+            y = x + 1
+            if y.shape[0] == 3:
+                raise ValueError("mine")  # breaks: raises ValueError x2
+            return y
+        for _ in range(2):
+            try:
+                f(torch.ones(3))
+            except ValueError:
+                pass
+    """, 0, 0),
+    _program("two_of_one_name", """
+        class Inner(torch.nn.Module):
+            def forward(self, x):
+                y = x + 1
+                print("inner")  # breaks: print() x6
+                return y * 2
+        class Outer(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = Inner()
+            def forward(self, x):
+                for _ in range(3):
+                    x = self.inner(x)
+                return x
+        net = torch.compile(Outer(), backend="eager")
+        net(torch.ones(3)), net(torch.ones(3))
+    """, 2, 2),
+    _program("generator", """
+        @compiled  # breaks: a generator function x1
+        def f(x):
+            yield x + 1
+            yield x + 2
+        list(f(torch.ones(3)))
+    """, 0, 0),
     _program("none", """
         @compiled
         def f(x):

@@ -21,9 +21,15 @@ import click
     help="Output folder (default: a new one in torchsleuth-out/).",
 )
 @click.option("--fullgraph", is_flag=True, help="End the program at its first graph break, with status 1.")
+@click.option(
+    "--try-dynamic", is_flag=True, help="Run it once more with changing sizes marked dynamic, and say what that stops."
+)
+@click.option("--ir", is_flag=True, help="Keep Inductor's loops before and after fusion, for graphs it compiles anew.")
 @click.option("--json", "as_json", is_flag=True, help="Print explain.json in place of the text.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def command(out: Path | None, fullgraph: bool, as_json: bool, command: tuple[str, ...]) -> int:
+def command(
+    out: Path | None, fullgraph: bool, try_dynamic: bool, ir: bool, as_json: bool, command: tuple[str, ...]
+) -> int:
     """Say what torch.compile makes of a program: graph breaks, recompilations, guards, compile time.
 
     COMMAND is any command line that ends up importing torch: `python x.py`, `pytest tests/`, `torchrun ...`; a bare
@@ -39,7 +45,7 @@ def command(out: Path | None, fullgraph: bool, as_json: bool, command: tuple[str
     from torchsleuth.write import explained, terminal
 
     with terminal.progress() as say:
-        found = explaining.explain_command(command, out, say, fullgraph=fullgraph)
+        found = explaining.explain_command(command, out, say, fullgraph=fullgraph, try_dynamic=try_dynamic, ir=ir)
     if as_json:
         click.echo(json.dumps(found.data, indent=1))
     else:

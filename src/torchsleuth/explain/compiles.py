@@ -83,15 +83,14 @@ class Collector:
         if handle is not None:
             try:
                 handle(compile, record)
-            except (KeyError, TypeError, ValueError, AttributeError):
+            except (LookupError, TypeError, ValueError, AttributeError):
                 self.reading.broken_lines += 1
         if self._keep is not None and record.payload:
             self._keep(compile, record.name, record.payload)
 
-    def key_of(self, record: Record) -> str:
+    def latest(self, record: Record) -> Compile | None:
         """The compilation that an event belongs to."""
-        latest = self._latest.get((record.process, record.compile_id))
-        return latest.key if latest is not None else ""
+        return self._latest.get((record.process, record.compile_id))
 
     def _compile_of(self, record: Record) -> Compile:
         key = (record.process, record.compile_id)

@@ -13,7 +13,7 @@ from torchsleuth.explain.breaks import GraphBreak, find_breaks
 from torchsleuth.explain.compiles import Compile
 from torchsleuth.explain.owners import Owners
 from torchsleuth.explain.recompiles import Recompile, find_recompiles
-from torchsleuth.explain.times import STEP_ORDER, Clock, Slice, phases_by_compilation, tree
+from torchsleuth.explain.times import STEP_ORDER, Clock, Slice, tree
 
 SCHEMA = 1
 PHASES = ("dynamo", "aot", "inductor")
@@ -81,11 +81,11 @@ def explain_compiles(
     folder_of: Callable[[Compile], Path | None] = lambda _: None,
 ) -> Explanation:
     owners = Owners(compiles)
-    timed = phases_by_compilation(clock)
     for compile in compiles:
-        compile.phases = timed.get(compile.key, compile.phases)
+        if compile.key in clock.phases:  # the trace's own sums leave the backward out
+            compile.phases = clock.phases[compile.key]
+            compile.seconds = sum(compile.phases.values())
     frames = _frames(compiles, owners)
-    labels = {c.key: owners.of(c).function or "?" for c in compiles}
     phases = {p: sum(c.phases.get(p, 0.0) for c in compiles) for p in PHASES}
     graphs = tuple(
         Graph(
@@ -101,7 +101,7 @@ def explain_compiles(
     )
     return Explanation(
         torch, find_breaks(compiles, owners), find_recompiles(compiles), frames, graphs, phases,
-        {s: clock.steps[s] for s in STEP_ORDER if s in clock.steps}, tree(clock, labels),
+        {s: clock.steps[s] for s in STEP_ORDER if s in clock.steps}, tree(clock),
         len({c.process for c in compiles}), failures, tuple(notes),
     )  # fmt: skip
 
@@ -212,6 +212,7 @@ def _recompile(found: Recompile) -> dict[str, Any]:
         "values": list(found.values),
         "advice": found.advice,
         "limit_hit": found.limit_hit,
+        "tried": found.tried or None,
         "compile_ids": list(found.compile_ids),
         "lines": lines_around(found.place),
     }

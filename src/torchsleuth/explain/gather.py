@@ -28,13 +28,14 @@ def gather(
             stack.callback(perfetto.close)
         for path in traces:
             for record in read(path, reading):
-                event = clock.take(record, collector.key_of(record))
+                compile = collector.latest(record)
+                event = clock.take(record, compile.key if compile else "", compile.function if compile else "")
                 if event is None:
                     collector.one(record)
                 elif perfetto is not None:
                     perfetto.take(record, event)
     if session is not None:
-        add_hits(collector.compiles, session)
+        add_hits(collector.compiles, session, folders.keep if folders is not None else None)
     said = list(notes)
     if reading.broken_lines:
         said.append(f"{reading.broken_lines} line(s) of the trace could not be read and were left out")

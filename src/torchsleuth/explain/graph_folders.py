@@ -7,6 +7,7 @@ from pathlib import Path
 
 from torchsleuth.case import files
 from torchsleuth.explain.compiles import Compile
+from torchsleuth.explain.kernels import kernel_lines
 
 _LARGEST = 256 * 2**20  # characters in all; a thousand graphs of a large model need no more
 
@@ -43,9 +44,19 @@ class GraphFolders:
             self.left_out += 1
             return
         self._written += len(text)
+        self._write(compile, file, text)
+        if file == "output_code.py":
+            self._write(compile, "kernels.txt", self._kernels(compile, text))
+
+    def _write(self, compile: Compile, file: str, text: str) -> None:
         files.write_text(self.folder(compile) / file, text)
         if file not in compile.artifacts:
             compile.artifacts.append(file)
+
+    def _kernels(self, compile: Compile, generated: str) -> str:
+        graph = self.folder(compile) / "graph.py"
+        captured = graph.read_text(encoding="utf-8") if graph.exists() else ""
+        return "\n".join(kernel_lines(captured, generated)) + "\n"
 
     def folder(self, compile: Compile) -> Path:
         known = self._folders.get(id(compile))

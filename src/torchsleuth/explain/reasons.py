@@ -162,6 +162,15 @@ def _generator(found: BreakText) -> Meaning:
     return Meaning("a generator function", "Compile the function that runs through the generator instead.")
 
 
+def _exception(found: BreakText) -> Meaning:
+    raised = _first(r"raised exception (\w+)", found.context)
+    return Meaning(
+        f"raises {raised}" if raised else "raises an exception",
+        "An exception leaves the compiled function here, which Dynamo leaves to plain Python: check for it before the "
+        "call, outside the compiled function.",
+    )
+
+
 def _method(found: BreakText) -> Meaning:
     called = _first(r"call_method (?:\w+\()?([^)\[]*?)\)? (\w+) ", found.context)
     method = _first(r"call_method .*?\)* (\w+) [\[(]", found.context)
@@ -186,6 +195,7 @@ _TABLE: tuple[tuple[tuple[str, ...], _Maker], ...] = (
     (("Unsupported Tensor.backward()",), _backward),
     (("Attempted to copy.deepcopy",), _deepcopy),
     (("Attempt to trace generator",), _generator),
+    (("Observed exception",), _exception),
     (("Unsupported method call",), _method),
 )
 

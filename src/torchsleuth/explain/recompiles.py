@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torchsleuth.explain.break_text import Place, is_machinery, plain_function
 from torchsleuth.explain.compiles import Compile
@@ -30,6 +30,8 @@ class Recompile:
     advice: str
     limit_hit: bool  # it was compiled so often that Dynamo gave up
     compile_ids: tuple[str, ...]
+    subject: str = ""  # x.size()[0], scale
+    tried: str = ""  # what came of marking it dynamic, where that was tried
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,23 @@ def find_recompiles(compiles: Sequence[Compile]) -> tuple[Recompile, ...]:
             groups.setdefault((owner.file, owner.function, reason.key), []).append((reason, compile))
     found = [_group(members, owners) for members in groups.values()]
     return tuple(sorted((r for r in found if r.count), key=lambda r: -r.count))
+
+
+def dynamic_source(found: Recompile) -> str | None:
+    """How torch names the value whose size or number changed, for TORCH_COMPILE_DYNAMIC_SOURCES; None if it is none."""
+    name = found.subject.partition(".size()")[0]
+    number = found.subject == name and all(_kind(v) == "int" for v in found.values)
+    return f"L['{name}']" if name.isidentifier() and (found.subject != name or number) else None
+
+
+def with_trial(found: Recompile, then: Sequence[Recompile]) -> Recompile:
+    """`found` with what became of it in a run in which its source was marked dynamic."""
+    same = [r for r in then if (r.function, r.subject) == (found.function, found.subject)]
+    left = sum(r.count for r in same)
+    name = found.subject.partition(".size()")[0]
+    if not left and not any(r.limit_hit for r in same):
+        return replace(found, tried=f"Tried: with {name} marked dynamic, it is not compiled again for this.")
+    return replace(found, tried=f"Tried: with {name} marked dynamic, it is compiled again {left} times all the same.")
 
 
 def _cause(compile: Compile, seen: set[tuple[str, str]]) -> _Reason:
@@ -90,6 +109,8 @@ def parse_reason(text: str) -> _Reason:
         subject = f"{size[1]}.{size[2]}()[{size[3]}]" if size else f"{tensor[1]}.{tensor[2]}" if tensor else stripped
         return _Reason(stripped, stripped, subject, (expected[1], expected[2]), place)
     guard, grad = _split_grad(guard)
+    if guard.startswith("Unexpected recompilation"):
+        guard = "Unexpected recompilation: torch names no guard that failed"
     if guard.startswith("BACKEND_MATCH"):
         guard = "BACKEND_MATCH: torch.compile was called with another backend"
     equal = _EQUAL.match(guard)
@@ -123,11 +144,16 @@ def _group(members: Sequence[tuple[_Reason, Compile]], owners: Owners) -> Recomp
         _advice(first, tuple(values)),
         len(done) < len(members),
         tuple(c.id for _, c in members),
+        first.subject,
     )
 
 
 def _advice(reason: _Reason, values: tuple[str, ...]) -> str:
     size = _SIZE.search(reason.guard)
+    if reason.guard.startswith("Unexpected recompilation"):
+        return (
+            "torch names no guard. Often several threads came to the function at once: call it once before they start."
+        )
     if reason.guard.startswith("BACKEND_MATCH"):
         return "Call torch.compile once, keep what it gives, and use that: each backend object is compiled for apart."
     if size and size[2] == "size":
@@ -157,7 +183,7 @@ def _advice(reason: _Reason, values: tuple[str, ...]) -> str:
             "A number that was computed before a graph break is compiled into what follows it: mend the break, or keep "
             "the number in a tensor."
         )
-    if "." in reason.subject and kinds <= {"int"}:
+    if "." in reason.subject and kinds == {"int"}:
         return (
             f"{reason.subject} is a number on an object, and each value is compiled apart: keep it in a tensor, or set "
             "torch._dynamo.config.allow_unspec_int_on_nn_module = True before compiling."

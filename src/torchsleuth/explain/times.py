@@ -58,11 +58,12 @@ class Clock:
     """Adds up events as they come; what it holds does not grow with the length of the program."""
 
     steps: dict[str, float] = field(default_factory=dict)  # seconds alone
-    paths: dict[tuple[str, ...], float] = field(default_factory=dict)  # (compilation, event, event...): seconds alone
+    paths: dict[tuple[str, ...], float] = field(default_factory=dict)  # (function, event, event...): seconds alone
+    phases: dict[str, dict[str, float]] = field(default_factory=dict)  # by compilation
     _stacks: dict[tuple[str, str], list[_Open]] = field(default_factory=dict)
 
-    def take(self, record: Record, compilation: str) -> dict[str, Any] | None:
-        """The event, when `record` is one; its time goes to `compilation`."""
+    def take(self, record: Record, compilation: str, function: str = "") -> dict[str, Any] | None:
+        """The event, when `record` is one; its time goes to `compilation`, and in the picture to `function`."""
         if record.kind != "chromium_event":
             return None
         try:
@@ -80,27 +81,20 @@ class Clock:
                 path = tuple(each.name for each in stack)
                 done = stack.pop()
                 whole = now - done.since
-                self._add(compilation, path, max(0.0, whole - done.inside) / 1e6)
+                self._add(compilation, function, path, max(0.0, whole - done.inside) / 1e6)
                 if stack:
                     stack[-1].inside += whole
                 if done.name == name:
                     break
         return event  # type: ignore[no-any-return]
 
-    def _add(self, compilation: str, path: tuple[str, ...], seconds: float) -> None:
+    def _add(self, compilation: str, function: str, path: tuple[str, ...], seconds: float) -> None:
         step = step_of(path[-1])
         self.steps[step] = self.steps.get(step, 0.0) + seconds
-        key = (compilation, *path)
+        key = (function, *path)
         self.paths[key] = self.paths.get(key, 0.0) + seconds
-
-
-def phases_by_compilation(clock: Clock) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
-    for (compilation, *path), seconds in clock.paths.items():
-        phases = found.setdefault(compilation, {})
-        phase = phase_of(step_of(path[-1]))
-        phases[phase] = phases.get(phase, 0.0) + seconds
-    return found
+        phases = self.phases.setdefault(compilation, {})
+        phases[phase_of(step)] = phases.get(phase_of(step), 0.0) + seconds
 
 
 class Perfetto:
@@ -142,12 +136,12 @@ class Slice:
     children: tuple[Slice, ...]
 
 
-def tree(clock: Clock, label: dict[str, str]) -> Slice:
+def tree(clock: Clock) -> Slice:
     """All of the compile time: by function, then by step inside step."""
     root: dict[str, Any] = {"own": 0.0, "inside": {}}
-    for (key, *path), seconds in clock.paths.items():
+    for (function, *path), seconds in clock.paths.items():
         here = root
-        for name in (label.get(key, "before a frame was known"), *path):
+        for name in (function or "before a frame was known", *path):
             here = here["inside"].setdefault(name, {"own": 0.0, "inside": {}})
         here["own"] += seconds
     return _slice("compile time", root)

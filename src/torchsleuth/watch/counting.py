@@ -27,11 +27,14 @@ from torchsleuth import torch_api
 from torchsleuth.watch import begin
 from torchsleuth.watch.guarded import guarded
 from torchsleuth.watch.observer import forget_our_frames
+from torchsleuth.watch.readable import as_python
 from torchsleuth.watch.session import Outbox
 from torchsleuth.watch.values import values_of
 
 COUNTS = "counts"
 SLOTS = 1 << 16
+_MOST_LOOPS = 400_000
+_MOST_TEXT = 50_000  # characters of Python a frame
 _FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
 
 
@@ -125,11 +128,28 @@ class Counter(logging.Handler):
     @guarded
     def generated(self, code: CodeType, generated: CodeType) -> CodeType | None:
         """What runs in place of `generated`: the same, counted."""
+        compile_id = torch_api.compile_id()
+        self._keep_readable(code, generated, compile_id)
         if torch_api.bytecode_is_kept():
             return None
-        compile_id = torch_api.compile_id()
         cell = self.cells.take(compile_id, self._again(compile_id))
         return None if cell is None else torch_api.counting(generated, *cell)
+
+    @guarded
+    def _keep_readable(self, code: CodeType, generated: CodeType, compile_id: str) -> None:
+        text = as_python(generated, code.co_name)
+        self.outbox.event("generated", compile_id=compile_id, again=self._again(compile_id), text=text[:_MOST_TEXT])
+
+    @guarded
+    def loops(self, nodes: Any) -> str:
+        return "\n".join(node.debug_str() for node in nodes)[:_MOST_LOOPS]
+
+    @guarded
+    def keep_loops(self, before: str, fused: Any) -> None:
+        compile_id = torch_api.compile_id()
+        for name, text in (("ir_pre_fusion", before), ("ir_post_fusion", self.loops(fused))):
+            if text is not None:
+                self.outbox.event(name, compile_id=compile_id, again=self._again(compile_id), text=text)
 
     def began(self, frame: Any) -> Conversion:
         torch_api.on_trace(self)  # torch._logging.set_logs may have taken us off
@@ -143,6 +163,9 @@ class Counter(logging.Handler):
         self._conversions.remove(conversion)
         if conversion.break_text and getattr(result, "guarded_code", result) is None:
             return self._count_line(conversion)
+        code = getattr(conversion.frame, "f_code", None)
+        if code is not None and code.co_flags & _GENERATES and torch_api.gave_up_silently(result):
+            self.outbox.event("generator", file=code.co_filename, line=code.co_firstlineno, function=code.co_name)
         return None
 
     def _count_line(self, conversion: Conversion) -> Any:
@@ -166,6 +189,7 @@ def _line_in(code: CodeType, break_text: str) -> int | None:
     return None
 
 
+_GENERATES = 0x20
 _SUSPENDS = 0x20 | 0x80 | 0x200  # generators, coroutines and asynchronous generators keep their frame
 
 
@@ -175,6 +199,9 @@ def install(outbox: Outbox) -> Callable[[], None]:
     unhook = torch_api.on_bytecode(counter.generated)
     torch_api.on_trace(counter)
     begin.on_import("torch._dynamo.convert_frame", functools.partial(_hook_frames, counter=counter))
+
+    if outbox.options.explain_ir:
+        begin.on_import("torch._inductor.scheduler", functools.partial(_hook_fusion, counter=counter))
 
     def end() -> None:
         counter.active = False
@@ -203,3 +230,18 @@ def _hook_frames(module: Any, counter: Counter) -> None:
         return counter.left(conversion, result) or result
 
     holder.__call__ = convert
+
+
+def _hook_fusion(module: Any, counter: Counter) -> None:
+    holder = module.Scheduler
+    original = holder.fuse_nodes
+
+    @functools.wraps(original)
+    def fuse(self: Any, nodes: Any) -> Any:
+        before = counter.loops(nodes) if counter.active else None
+        fused = original(self, nodes)
+        if before is not None:
+            counter.keep_loops(before, fused)
+        return fused
+
+    holder.fuse_nodes = fuse

@@ -71,6 +71,11 @@ class Again:
         code = self._run("crash", {}, session, Options(hang_after=0, dump_first=True))
         return next((f for f in summarise(session, code).found if f.failure.kind is Kind.CRASH), None)
 
+    def explained(self, trace: Path, extra: dict[str, str]) -> int | None:
+        """Runs it with torch's trace going to `trace`; the exit code."""
+        environment = {"TORCH_TRACE": str(trace.resolve()), **extra}
+        return self._run("explain", environment, self._session("explain"), Options(hang_after=0, explain=True))
+
     def _session(self, name: str) -> Path:
         session = self._logs / "watch" / f"again-{name}"
         session.mkdir(parents=True, exist_ok=True)

@@ -42,6 +42,7 @@ class Options:
     eager: bool = False  # compile nothing, and let nobody notice
     numbers: str = ""  # compare compiled graphs with eager: "forward", or "backward" for gradients too
     explain: bool = False  # keep no Cases: count what torch's own trace does not hold
+    explain_ir: bool = False  # and keep Inductor's loops before and after fusion
 
     def dump(self) -> str:
         return json.dumps(self.__dict__)

@@ -14,6 +14,7 @@ _FILES = {
     "joint.py": "joint", "transformed.py": "transformed", "ir_before_fusion.txt": "IR before fusion",
     "ir_after_fusion.txt": "IR after fusion", "output_code.py": "generated code", "guards.txt": "guards",
     "generated.py": "what runs",
+    "kernels.txt": "kernels by line",
 }  # fmt: skip
 
 _OUTCOMES = {

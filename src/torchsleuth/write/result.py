@@ -55,7 +55,7 @@ def to_json(result: Result, out: Path) -> dict[str, Any]:
         },
         "notes": list(result.notes),
         "failures": [_finding(f, out) for f in result.findings],
-        "report": None,
+        "report": "report.html",
     }
 
 

@@ -18,6 +18,7 @@ from torchsleuth.write.account import Account, DamagedResult, Entry
 from torchsleuth.write.result import SCHEMA
 
 RESULT = "result.json"
+EXPLAINED = "explain.json"
 OUTPUT = "torchsleuth-out"
 _RUN_ONE = "`torchsleuth run python your_program.py` makes one."
 
@@ -48,10 +49,22 @@ def find_run(folder: Path) -> Path:
     )
 
 
+def find_explained(folder: Path) -> Path | None:
+    """The folder that `explain` wrote, if that is meant: this one, or the newest thing in it."""
+    if (folder / EXPLAINED).is_file():
+        return folder
+    if (folder / RESULT).exists() or not folder.is_dir():
+        return None
+    ended = [p for name in (RESULT, EXPLAINED) for p in folder.glob(f"*/{name}") if p.is_file()]
+    newest = max(ended, key=lambda p: (p.stat().st_mtime, str(p)), default=None)
+    return newest.parent if newest is not None and newest.name == EXPLAINED else None
+
+
 def unfinished_since(run: Path) -> Path | None:
     """A run beside this one that began later and left no result: it goes on, or was killed."""
     began = (run / RESULT).stat().st_mtime
-    others = [f.parent for f in run.resolve().parent.glob("*/logs") if not (f.parent / RESULT).exists()]
+    logs = run.resolve().parent.glob("*/logs")
+    others = [f.parent for f in logs if not (f.parent / RESULT).exists() and not (f.parent / EXPLAINED).exists()]
     later = [f for f in others if f.stat().st_mtime > began]
     return max(later, key=lambda f: f.stat().st_mtime, default=None)
 
