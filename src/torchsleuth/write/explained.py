@@ -26,7 +26,9 @@ def text(data: Mapping[str, Any]) -> Iterator[str]:
     yield from _frames(data["frames"])
     yield from _times(data)
     for failure in data["failures"]:
-        yield f"  failed: {failure[:300]}"
+        yield f"  failed: {' '.join(failure.split())[:200]}"
+    if data["failures"]:
+        yield "  To find out why: torchsleuth run, with the same command."
     for note in data["notes"]:
         yield f"  note: {note}"
 
@@ -117,9 +119,10 @@ def _frames(frames: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield ""
     yield f"  {'Function':34} {'graphs':>6} {'ops':>6} {'compiled':>8} {'calls':>7} {'seconds':>8}"
     for frame in sorted(frames, key=lambda f: -f["seconds"])[:_MOST]:
-        name = f"{frame['function']} ({frame['source']})"
         calls = "?" if frame["calls"] is None else str(frame["calls"])
-        short = name if len(name) <= 34 else "..." + name[-31:]
+        room = max(8, 31 - len(frame["function"]))  # the end of a path says more than its beginning
+        where = frame["source"] if len(frame["source"]) <= room else "..." + frame["source"][3 - room :]
+        short = f"{frame['function']} ({where})"
         yield (
             f"  {short:34} {frame['graphs']:>6} {frame['ops']:>6} {str(frame['compiles']) + 'x':>8} {calls:>7} "
             f"{frame['seconds']:>8.2f}"
