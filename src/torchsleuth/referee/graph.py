@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,6 +24,35 @@ def check_graph(eager: Function, compiled: Function, inputs: Sequence[Any], *, b
 
     with untouched_generators():
         return referee(lambda: run(eager), lambda: run(compiled))
+
+
+@dataclass(frozen=True)
+class Before:
+    """What a call is given: copies of its inputs, and the states of the generators that it draws from."""
+
+    inputs: Sequence[Any]
+    states: Sequence[torch.Tensor]
+
+    @staticmethod
+    def of(inputs: Sequence[Any]) -> Before:
+        return Before(copies(inputs), [torch.get_rng_state(), *_on_devices()])
+
+    def reset(self) -> None:
+        torch.set_rng_state(self.states[0])
+        if len(self.states) > 1:
+            torch.cuda.set_rng_state_all(list(self.states[1:]))
+
+
+def _on_devices() -> list[torch.Tensor]:
+    return torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else []
+
+
+def check_call(eager: Function, before: Before, outputs: Any, inputs: Sequence[Any]) -> Report:
+    """A call that was made: what it gave, and what it left in its inputs."""
+    got = list(flatten(outputs, "out"))
+    got += [s for i, v in enumerate(inputs) if isinstance(v, torch.Tensor) for s in flatten(v, f"inputs[{i}]")]
+    with untouched_generators():
+        return referee(lambda: observe(eager, before.inputs, backward=False), lambda: got, reset=before.reset)
 
 
 def observe(function: Function, inputs: Sequence[Any], *, backward: bool) -> list[Seen]:

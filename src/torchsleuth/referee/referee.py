@@ -36,18 +36,18 @@ class Report:
         return max((d.compiled_error for d in self.wrong), default=0.0)
 
 
-def referee(eager: Run, compiled: Run, *, seed: int = 0) -> Report:
-    """Each run makes its own inputs; the random numbers drawn are the same in all."""
+def referee(eager: Run, compiled: Run, *, reset: Callable[[], object] = lambda: torch.manual_seed(0)) -> Report:
+    """Each run makes its own inputs; `reset` before each makes the random numbers drawn the same in all."""
     began = time.perf_counter()
-    first = _seeded(eager, seed)
-    got = _seeded(compiled, seed)
+    first = _fresh(eager, reset)
+    got = _fresh(compiled, reset)
     pairs = _paired(first, got)
     suspects = [(e, c) for e, c in pairs if c is None or e is None or not verdict.alike(e.value, c.value)]
     if not suspects:
         return Report(compared=len(pairs), seconds=time.perf_counter() - began)
     notes: list[str] = []
-    again = {s.path: s.value for s in _seeded(eager, seed)}
-    references = _references(eager, seed, notes)
+    again = {s.path: s.value for s in _fresh(eager, reset)}
+    references = _references(lambda: _fresh(eager, reset), notes)
     wrong: list[Difference] = []
     excused: list[Difference] = []
     for e, c in suspects:
@@ -76,15 +76,15 @@ def _paired(first: Sequence[Seen], got: Sequence[Seen]) -> list[tuple[Seen | Non
     return [(left.get(p), right.get(p)) for p in dict.fromkeys([*left, *right])]
 
 
-def _seeded(run: Run, seed: int) -> Sequence[Seen]:
-    torch.manual_seed(seed)
+def _fresh(run: Run, reset: Callable[[], object]) -> Sequence[Seen]:
+    reset()
     return run()
 
 
-def _references(eager: Run, seed: int, notes: list[str]) -> dict[str, References]:
+def _references(eager: Run, notes: list[str]) -> dict[str, References]:
     try:
         with Upcast() as exact_mode:
-            exact = {s.path: s.value for s in _seeded(eager, seed)}
+            exact = {s.path: s.value for s in eager()}
     except Exception as error:  # whatever the model does there, eager and compiled are compared without it
         what = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         notes.append(f"there is no float64 reference ({what}); only what no rounding explains counts")
@@ -98,7 +98,7 @@ def _references(eager: Run, seed: int, notes: list[str]) -> dict[str, References
     for sign in (1, -1):
         try:
             with Upcast(sign * nudge, seed=7):
-                moved.append({s.path: s.value for s in _seeded(eager, seed)})
+                moved.append({s.path: s.value for s in eager()})
         except (RuntimeError, ValueError, IndexError, NoReference):
             continue  # a nudge may leave what the program allows
     return {path: References(value, [m.get(path) for m in moved], nudge) for path, value in exact.items()}

@@ -1,4 +1,4 @@
-"""Compiled graphs compared with eager while the program runs, with its own inputs, none of which is touched."""
+"""Compiled graphs compared with eager while the program runs: its own calls, with its own inputs."""
 
 from __future__ import annotations
 
@@ -10,24 +10,38 @@ from typing import Any
 
 from torchsleuth.case.failure import Failure, Phase, wrong_numbers
 from torchsleuth.case.program.names import short_name
-from torchsleuth.referee.graph import check_graph
+from torchsleuth.referee.graph import Before, check_call, check_graph
 from torchsleuth.referee.referee import Report
 from torchsleuth.referee.verdict import Difference
 from torchsleuth.watch.capture import Record
 from torchsleuth.watch.schedule import Schedule
 
 
+def before(schedule: Schedule, record: Record, inputs: Sequence[Any]) -> Before | None:
+    """What a call that is to be compared will be given; None: it is not looked at."""
+    return Before.of(inputs) if record.eager is not None and schedule.due(record.number, record.calls) else None
+
+
 def look(
-    schedule: Schedule, record: Record, compiled: Callable[..., Any], inputs: Sequence[Any], *, backward: bool
-) -> Report | None:
-    """What the referee says of this call, made on copies before the program makes it; None: not looked at."""
-    if record.eager is None or not schedule.due(record.number, record.calls):
-        return None
+    schedule: Schedule,
+    record: Record,
+    compiled: Callable[..., Any],
+    given: Before,
+    outputs: Any,
+    inputs: Sequence[Any],
+    *,
+    backward: bool,
+) -> Report:
+    """What the referee says of a call that the program made; of gradients, by a call of its own."""
+    assert record.eager is not None
     began = time.perf_counter()
+    eager = record.eager.forward
+    report = check_call(eager, given, outputs, inputs)
     wanted = backward and record.sketch.surroundings.grad
-    report = named(check_graph(record.eager.forward, compiled, inputs, backward=wanted), record)
+    if wanted and not report.wrong and any(getattr(v, "requires_grad", False) for v in given.inputs):
+        report = check_graph(eager, compiled, given.inputs, backward=True)
     schedule.looked(record.number, time.perf_counter() - began, wrong=bool(report.wrong))
-    return report
+    return named(report, record)
 
 
 def named(report: Report, record: Record) -> Report:

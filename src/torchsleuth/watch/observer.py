@@ -194,9 +194,13 @@ class Observer:
         def call(*args: Any) -> Any:
             __tracebackhide__ = True
             watched = self.active
-            before = (self._before_call(record, compiled, args) if watched else None) or {}
+            before = (self._before_call(record, args) if watched else None) or {}
+            given = self._before_numbers(record, args) if watched and self.outbox.options.numbers else None
             try:
-                return compiled(*args)
+                outputs = compiled(*args)
+                if given is not None:
+                    self._look_at_numbers(record, compiled, given, outputs, args)
+                return outputs
             except BaseException as error:
                 inputs = guarded(capture.restored)(args, before)
                 kept = watched and self.run_failed(record, error, Phase.RUN_FORWARD, inputs)
@@ -213,11 +217,9 @@ class Observer:
         return call
 
     @guarded
-    def _before_call(self, record: Record, compiled: Callable[..., Any], args: Sequence[Any]) -> dict[int, Any]:
+    def _before_call(self, record: Record, args: Sequence[Any]) -> dict[int, Any]:
         record.calls += 1
         self.stage(record, Phase.RUN_FORWARD, args)
-        if self.outbox.options.numbers:
-            self._look_at_numbers(record, compiled, args)
         if self.outbox.options.dump_first:
             where = self.sketch_folder(record)
             capture.case_of(record, Phase.RUN_FORWARD, None, args, where, self.outbox.options.data_cap)
@@ -226,17 +228,23 @@ class Observer:
         return capture.clone_mutated(record, args)
 
     @guarded
-    def _look_at_numbers(self, record: Record, compiled: Callable[..., Any], args: Sequence[Any]) -> None:
+    def _before_numbers(self, record: Record, args: Sequence[Any]) -> Any:
+        from torchsleuth.watch import numbers
+
+        return numbers.before(self._schedule, record, args)
+
+    @guarded
+    def _look_at_numbers(
+        self, record: Record, compiled: Callable[..., Any], given: Any, outputs: Any, args: Sequence[Any]
+    ) -> None:
         from torchsleuth.watch import numbers
 
         backward = self.outbox.options.numbers == "backward"
-        report = numbers.look(self._schedule, record, compiled, args, backward=backward)
-        if report is None:
-            return
+        report = numbers.look(self._schedule, record, compiled, given, outputs, args, backward=backward)
         excused = [f"{d.path}: {d.text} ({d.excused})" for d in report.excused[:5]]
         self.outbox.event("numbers", graph=record.number, call=record.calls, compared=report.compared, excused=excused)
         if report.wrong:
-            self._keep_wrong(record, numbers.failure_of(report), args)
+            self._keep_wrong(record, numbers.failure_of(report), given.inputs)
 
     def _keep_wrong(self, record: Record, failure: Failure, args: Sequence[Any]) -> None:
         number = self._new_case(failure, record.number)
