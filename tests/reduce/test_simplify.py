@@ -59,3 +59,26 @@ def test_a_round_says_whether_something_became_simpler():
     full = replace(case, surroundings=replace(case.surroundings, environment={"a": "1"}))
     oracle = Oracle(lambda cases: [True for _ in cases], lambda c: repr(c.surroundings), full)
     assert Simplifier(oracle, 1, lambda _: None).round([lower("a")])
+
+
+def _toggle(case: Case) -> Iterator[Case]:
+    """Back and forth between two texts, for ever."""
+    now = case.surroundings
+    other = {"a": "2"} if now.environment.get("a") == "1" else {"a": "1"}
+    yield replace(case, surroundings=replace(now, environment=other))
+
+
+def _nothing_to_see(case: Case) -> Iterator[Case]:
+    """Another Case of the same text."""
+    yield replace(case, compile_id=case.compile_id + "x")
+
+
+def test_passes_that_undo_each_other_or_change_nothing_come_to_an_end():
+    case = chain(1)
+    case = replace(case, surroundings=replace(case.surroundings, environment={"a": "1"}))
+    for propose in (_toggle, _nothing_to_see):
+        oracle = Oracle(lambda cases: [True for _ in cases], lambda c: repr(c.surroundings), case)
+        simplifier = Simplifier(oracle, 2, lambda _: None)
+        for _ in range(3):
+            simplifier.round([Pass("endless", "endless", propose), Pass("again", "again", propose)])
+        assert oracle.judged <= 2

@@ -18,6 +18,7 @@ class Simplifier:
         self._width = width
         self._say = say
         self._refused: dict[str, tuple[int, int]] = {}  # pass -> proposals and operators when it last had no success
+        self._had: set[str | None] = set()  # texts that were the best already: two passes may undo each other's work
 
     def round(self, passes: Sequence[Pass]) -> bool:
         """Every pass once, until it has nothing left that still fails; True where something became simpler."""
@@ -38,8 +39,7 @@ class Simplifier:
         changed = self._oracle.best
         for step in passes:
             changed = next(iter(step.propose(changed)), changed)
-        if self._oracle.fails(changed):
-            self._oracle.accept(changed)
+        if self._take(changed, self._oracle.fails(changed)):
             return
         middle = len(passes) // 2
         self._together(passes[:middle])
@@ -57,8 +57,18 @@ class Simplifier:
         for start in (0, *range(1, len(proposals), self._width)):
             batch = proposals[start : start + (self._width if start else 1)]
             for case, fails in zip(batch, self._oracle.fail(batch), strict=True):
-                if fails:
-                    self._oracle.accept(case)
+                if self._take(case, fails):
                     return True
         self._refused[step.name] = situation
         return False
+
+    def _take(self, case: Case, fails: bool) -> bool:
+        """Makes a failing Case the best, unless its text, or what is said of it, was the best before."""
+        if not fails or self._oracle.best is case:  # a smaller one is the best already
+            return fails
+        text = self._oracle.key_of(case)
+        self._had.add(self._oracle.key_of(self._oracle.best))
+        if text in self._had:
+            return False
+        self._oracle.accept(case)
+        return True
