@@ -47,8 +47,8 @@ class Oracle:
         for key, case in zip(keys, cases, strict=True):
             if key is not None and key not in self.known:
                 new.setdefault(key, case)
+        self._check_budget()  # also where all is known: a search that goes in circles must end
         if new:
-            self._check_budget()
             self.judged += len(new)
             for key, fails in zip(new, self.judge(list(new.values())), strict=True):
                 self.known[key] = fails
