@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchsleuth.case.failure import Failure, Kind
-from torchsleuth.case.ir import Node, operators
+from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case, Tensor
 from torchsleuth.case.program import CannotRender, Form, render
 from torchsleuth.judge.bench import Bench, Tried, Way
@@ -20,6 +20,7 @@ from torchsleuth.judge.launch import Launch, Limits
 from torchsleuth.judge.limits import default_memory_limit
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.locate import divergence
+from torchsleuth.locate.divergence import Diverging
 from torchsleuth.reduce.chance import ALWAYS, Chance, repeatedly
 from torchsleuth.reduce.facts import Facts, from_graph
 from torchsleuth.reduce.flatten import flattened
@@ -63,7 +64,7 @@ class Reduced:
     way: Way
     complete: bool = True  # it ended because nothing was left to try
     passing: tuple[str, ...] = ()  # scripts that passed, short ones
-    diverging: Node | None = None  # of wrong numbers: the first operator whose result was wrong
+    diverging: Diverging | None = None  # of wrong numbers: where they begin
 
 
 def same_failure(tried: Tried, failure: Failure) -> bool:
@@ -154,7 +155,7 @@ class _Run:
             lambda: means.bench.judged - self.before,
         )  # fmt: skip
         diverging = self._diverging(case, way)
-        hints = replace(hints, suspects=(diverging.name,) if diverging else ())
+        hints = replace(hints, suspects=(diverging.culprit.name,) if diverging and diverging.culprit else ())
         known = facts or probe(case, means, way.home)
         best = Reducer(oracle, known, hints=hints, width=means.jobs, say=state.say).reduce()
         complete = not means.stopped() and time.monotonic() < means.until
@@ -172,7 +173,7 @@ class _Run:
             way = replace(way, form=Form.COMPILE)
         return way
 
-    def _diverging(self, case: Case, way: Way) -> Node | None:
+    def _diverging(self, case: Case, way: Way) -> Diverging | None:
         """Of wrong numbers in a forward: the operator at which they begin."""
         if case.check is None or case.phase.backward or way.form is not Form.COMPILE or self.means.stopped():
             return None
@@ -184,7 +185,7 @@ class _Run:
         found = divergence.find(case, judge)
         if found is not None and found.culprit is not None:
             self.means.say(f"{found.culprit.name} is the first of {len(found.wrong)} results that are wrong")
-        return found.culprit if found is not None else None
+        return found
 
     def _fails(self, case: Case, way: Way) -> bool:
         if self.means.stopped():

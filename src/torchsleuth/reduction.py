@@ -18,6 +18,7 @@ from torchsleuth.case.ir import Node, operators
 from torchsleuth.case.model import Case
 from torchsleuth.checkpoints import Checkpoints, Pace
 from torchsleuth.judge.bench import Bench, Tried, Way
+from torchsleuth.locate.divergence import Diverging
 from torchsleuth.placing import Placing
 from torchsleuth.reduce.chance import Chance, measure
 from torchsleuth.reduce.journal import Journal
@@ -67,7 +68,8 @@ class Reduction:
             finding,
             judged=before + found.judged,
             judged_to_smallest=before + found.judged_to_smallest,
-            culprit=_diverging(finding.culprit, found.diverging),
+            culprit=_diverging(finding.culprit, found.diverging.culprit if found.diverging else None),
+            divergence=_by_operator(found.diverging),
         )
         for one, its in ((smallest, way), *checkpoints.larger_than(smallest)):
             if plan.stopped():
@@ -119,6 +121,12 @@ def measured(bench: Bench, case: Case, way: Way, failure: Failure, say: Callable
     chance = measure(fails)
     say(f"it does not fail each time: {chance.failed} of {chance.runs} judgements")
     return chance
+
+
+def _by_operator(found: Diverging | None) -> tuple[tuple[str, float, float], ...]:
+    if found is None:
+        return ()
+    return tuple((f"{n.name} ({n.target.rpartition('.')[2]})", *found.errors[n.name]) for n in found.wrong)
 
 
 def _diverging(known: Culprit, node: Node | None) -> Culprit:

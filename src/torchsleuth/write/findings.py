@@ -62,6 +62,7 @@ class Finding:
     needed: tuple[str, ...] = ()  # each of which is needed to trigger it
     varies: tuple[str, ...] = ()  # sentences: what may be otherwise, and what may not
     chance: Chance = ALWAYS  # of failing, judged alone
+    divergence: tuple[tuple[str, float, float], ...] = ()  # wrong results: operator, error of compiled, of eager
     neighbour: str = ""  # how the nearest script that passes differs
 
     @property

@@ -12,6 +12,7 @@ from torchsleuth.case.ir import Source
 from torchsleuth.write.findings import Finding
 
 SCHEMA = 1
+_MOST_DIVERGING = 40  # operators, from the first that is wrong
 
 
 class RunVerdict(str, Enum):
@@ -71,6 +72,7 @@ def _finding(finding: Finding, out: Path) -> dict[str, Any]:
         "workaround": finding.workaround,
         "needed": list(finding.needed),
         "varies": list(finding.varies),
+        "divergence": [{"op": o, "error": e, "eager_error": g} for o, e, g in finding.divergence[:_MOST_DIVERGING]],
         "nearest_passing": finding.neighbour or None,
         "ladder": [{"backend": r.backend, "fails": r.fails} for r in finding.rungs],
         "why_not": finding.why_not or None,
