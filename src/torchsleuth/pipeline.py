@@ -32,6 +32,11 @@ from torchsleuth.write.result import Result, RunVerdict, to_json
 
 Say = Callable[[str], None]
 _MOST_FAILURES = 5
+_LONG_RUN = 1800.0  # seconds; who has waited so long is not made to wait as long again without being asked
+_TOO_LONG = (
+    "the program ran for {:.0f} minutes, so it was not run again; to compare the numbers of a shorter run with eager, use "
+    "torchsleuth run --numerics"
+)
 _DEFAULT_PARENT = "torchsleuth-out"
 _LEAST_ROOM = 2**20  # bytes; a disk without so much takes not even the result
 
@@ -72,8 +77,10 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
         summary = summarise(session, ended.exit_code)
         if ended.interrupted and not summary.found:
             summary = replace(summary, found=hangs.interrupted())
-        again = Again(words, out / "logs", ended.seconds) if settings.rerun else None
+        again = Again(words, out / "logs", ended.seconds) if settings.rerun and ended.seconds < _LONG_RUN else None
         notes: tuple[str, ...] = ()
+        if settings.rerun and again is None and ended.exit_code:
+            notes = (_TOO_LONG.format(ended.seconds / 60),)
         if again is not None and _unexplained(summary, ended, settings):
             interruption.ends(again.end)
             looked = wrong_numbers.look(summary, again, say)
