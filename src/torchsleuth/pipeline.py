@@ -34,8 +34,8 @@ Say = Callable[[str], None]
 _MOST_FAILURES = 5
 _LONG_RUN = 1800.0  # seconds; who has waited so long is not made to wait as long again without being asked
 _TOO_LONG = (
-    "the program ran for {:.0f} minutes, so it was not run again; to compare the numbers of a shorter run with eager, use "
-    "torchsleuth run --numerics"
+    "the program ran for {:.0f} minutes, so it was not run again; torchsleuth run --numerics compares the numbers of a "
+    "shorter run with eager at once"
 )
 _DEFAULT_PARENT = "torchsleuth-out"
 _LEAST_ROOM = 2**20  # bytes; a disk without so much takes not even the result
