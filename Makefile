@@ -5,7 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-PYTEST := $(BIN)/python -m pytest
+# Several processes, each with whole files: most of a slow test is waiting for one process after the other.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 DEMO_OUT := torchsleuth-out/demo
 PYTEST_ARGS ?=
 

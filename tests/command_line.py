@@ -13,7 +13,7 @@ from typing import Protocol
 
 class RunCli(Protocol):
     def __call__(
-        self, *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = 300
+        self, *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = 600
     ) -> subprocess.CompletedProcess[str]: ...
 
 

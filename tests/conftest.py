@@ -19,7 +19,7 @@ def run_cli(tmp_path: Path) -> RunCli:
     """Run `python -m torchsleuth ARGUMENTS` in `tmp_path`; whatever it leaves running is ended with it on a timeout."""
 
     def run(
-        *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = 300
+        *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = 600
     ) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "torchsleuth", *map(str, arguments)]
         process = subprocess.Popen(

@@ -291,7 +291,7 @@ def test_a_module_that_a_backend_needs_is_named(two_failures: Ran) -> None:
     assert two_failures.result["failures"][1]["repro"]["imports"] == ["torch"]
 
 
-def test_a_failure_that_depends_on_the_program_is_not_reproduced(tmp_path: Path) -> None:
+def test_a_failure_that_depends_on_the_program_is_reproduced_from_its_source(tmp_path: Path) -> None:
     """fullgraph=True: switched off by TORCH_COMPILE_DISABLE it would complain, which is no error of eager's."""
     ran = torchsleuth_run(
         tmp_path,
@@ -310,11 +310,10 @@ def test_a_failure_that_depends_on_the_program_is_not_reproduced(tmp_path: Path)
             torch.compile(f, backend=backend, fullgraph=True)(torch.ones(2))
         """,
     )
-    assert ran.result["verdict"] == "not-reproduced"
-    assert ran.failure["repro"] is None or not ran.failure["repro"]["verified"]
+    assert ran.result["verdict"] == "failure"
+    assert (ran.failure["repro"]["verified"], ran.failure["repro"]["form"]) == (True, "frame")
     assert ran.failure["case"] == "cases/f1"
-    assert ran.to_act_on == ran.out / "issue.md"
-    assert any(note.startswith("f1: ") for note in ran.result["notes"])
+    assert "the third graph is too much" in (ran.out / "repro.py").read_text()
     assert not any("with compilation off, and failed" in note for note in ran.result["notes"])
 
 

@@ -130,8 +130,9 @@ def test_when_the_client_dies_nothing_is_left(
 ) -> None:
     (tmp_path / "trial").mkdir()
     client = f"""
-    import os, pathlib, sys
+    import os, pathlib, signal, sys
     from torchsleuth.judge import {provider}, Trial, judge_environment
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs this in the background ignores it
     judge = {provider}(sys.executable, judge_environment(os.environ), jobs=1, scratch=pathlib.Path("scratch"))
     with judge:
         judge.judge(Trial({SLEEPER.format(mark=87671)!r}, pathlib.Path("trial"), deadline=300))
