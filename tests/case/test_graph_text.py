@@ -146,7 +146,10 @@ def calls(draw: Draw, name: str, names: list[str]) -> Node:
     op = draw(st.sampled_from([Op.CALL_FUNCTION, Op.CALL_METHOD, Op.CALL_MODULE, Op.GET_ATTR]))
     if op is Op.GET_ATTR:
         return Node(name, op, draw(PATHS))
-    args = tuple(draw(st.lists(arguments(names), min_size=op is Op.CALL_METHOD, max_size=3)))
+    args = tuple(draw(st.lists(arguments(names), max_size=3)))
+    if op is Op.CALL_METHOD:
+        # Of a value: a method of a dtype or layout would read as a function of that dotted name.
+        args = (draw(arguments(names).filter(lambda value: not isinstance(value, Name))), *args[:2])
     kwargs = draw(st.dictionaries(WORDS | st.sampled_from(["from", "a-b", "ä"]), arguments(names), max_size=2))
     target = draw({Op.CALL_FUNCTION: FUNCTIONS, Op.CALL_METHOD: METHODS, Op.CALL_MODULE: PATHS}[op])
     return Node(name, op, target, args, kwargs)
