@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +15,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from torchsleuth.case import checks, tensors
+from torchsleuth.case import checks, folder, tensors
 from torchsleuth.case.model import Role, Storage, Tensor
 from torchsleuth.errors import DamagedCase, OutputUnwritable
 
@@ -275,13 +278,40 @@ def test_what_was_not_kept_is_zeros_of_the_right_size(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_takes_no_more_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import safetensors.torch
-    from safetensors import SafetensorError
-
     def full(*args: Any) -> None:
-        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(safetensors.torch, "save_file", full)
-    with pytest.raises(OutputUnwritable, match="No space left"):
+    monkeypatch.setattr(tensors, "_write", full)
+    with pytest.raises(OutputUnwritable, match=r"No space left.*Free some space"):
         tensors.save(tensors.describe([torch.ones(2)], look=False), tmp_path, PLENTY)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_values_are_kept_where_there_is_no_numpy(tmp_path: Path) -> None:
+    """In a process of its own: here numpy is long imported."""
+    text = f"""
+import sys, warnings
+sys.modules["numpy"] = None
+warnings.simplefilter("ignore")
+import torch
+from pathlib import Path
+from torchsleuth.case import tensors
+given = [torch.arange(6.0)[::2], torch.tensor([True, False]), torch.empty(0)]
+described = tensors.describe(given, look=True)
+storages = tensors.save(described, Path({str(tmp_path)!r}), 2**20)
+loaded = tensors.load(Path({str(tmp_path)!r}), described.tensors, storages)
+assert all(torch.equal(a, b) and a.stride() == b.stride() for a, b in zip(given, loaded)), loaded
+print("same")
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "same", done.stderr
+
+
+def test_the_file_is_one_that_the_library_reads(tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    described = tensors.describe([torch.arange(5, dtype=torch.uint8), torch.ones(3)], look=False)
+    tensors.save(described, tmp_path, PLENTY)
+    read = load_file(str(tmp_path / folder.TENSORS))
+    assert read["storage_0"].tolist() == [0, 1, 2, 3, 4]
+    assert torch.equal(read["storage_1"].view(torch.float32), torch.ones(3))

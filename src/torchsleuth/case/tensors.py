@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ import torch
 
 from torchsleuth import torch_api
 from torchsleuth.case.checks import reach
-from torchsleuth.case.files import replacing, unwritable
+from torchsleuth.case.files import replacing
 from torchsleuth.case.folder import TENSORS
 from torchsleuth.case.model import Role, Storage, Tensor
 from torchsleuth.errors import DamagedCase
@@ -164,9 +165,6 @@ def _extent(tensor: torch.Tensor) -> tuple[int, int]:
 
 def save(described: Described, folder: Path, cap: int) -> tuple[Storage, ...]:
     """Writes the bytes, smallest storages first, up to `cap` in all; the others keep a digest."""
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
     order = sorted(described.memory, key=lambda n: described.storages[n].nbytes)
     kept: dict[str, torch.Tensor] = {}
     storages = list(described.storages)
@@ -185,11 +183,28 @@ def save(described: Described, folder: Path, cap: int) -> tuple[Storage, ...]:
             storages[number] = replace(storages[number], digest=digest(raw))
     if kept:
         with replacing(folder / TENSORS) as temporary:
-            try:
-                save_file(kept, str(temporary))
-            except SafetensorError as error:  # a full disk, too, is one of these
-                raise unwritable(folder / TENSORS, OSError(str(error))) from None
+            _write(kept, temporary)
     return tuple(storages)
+
+
+def _write(kept: Mapping[str, torch.Tensor], path: Path) -> None:
+    """A safetensors file of bytes.  The library's own writer needs numpy, which a program need not have installed."""
+    header: dict[str, object] = {}
+    place = 0
+    for name, raw in kept.items():
+        header[name] = {"dtype": "U8", "shape": [raw.numel()], "data_offsets": [place, place + raw.numel()]}
+        place += raw.numel()
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for raw in kept.values():
+            file.write(_memory_of(raw))
+
+
+def _memory_of(raw: torch.Tensor) -> ctypes.Array[ctypes.c_char]:
+    """By address, for want of numpy; `raw` must outlive it."""
+    return (ctypes.c_char * raw.numel()).from_address(raw.data_ptr())
 
 
 def _bytes(storage: torch.UntypedStorage, begin: int, end: int) -> torch.Tensor:
@@ -199,9 +214,7 @@ def _bytes(storage: torch.UntypedStorage, begin: int, end: int) -> torch.Tensor:
 
 def digest(raw: torch.Tensor) -> str:
     whole = raw.contiguous()
-    # By address, because a program need not have numpy installed.
-    memory = (ctypes.c_char * whole.numel()).from_address(whole.data_ptr())
-    return hashlib.blake2b(memory, digest_size=16).hexdigest()
+    return hashlib.blake2b(_memory_of(whole), digest_size=16).hexdigest()
 
 
 def load(folder: Path, tensors: Sequence[Tensor], storages: Sequence[Storage]) -> list[torch.Tensor]:
