@@ -76,22 +76,20 @@ def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
     target = asked.first(text)
     if target is None:
         return finding
-    finding = replace(finding, failure=replace(target, summary=found.failure.summary or target.summary))
-    small = text
+    told = replace(finding, failure=replace(target, summary=found.failure.summary or target.summary))
+    # The whole file first, so that whoever loses patience has it.
+    repro = _verified(text, told, found, means, runs=1 if means.minimize else 3)
+    if repro is None:
+        return finding
+    ops = repro.ops
     if means.minimize:
         small = Shrinker(text, asked.fail, means.say, means.jobs).shrink()
-    for candidate in dict.fromkeys([small, text]):
-        repro = _verified(candidate, finding, found, means)
-        if repro is not None and repro.verified:
-            took = time.monotonic() - began
-            return replace(
-                finding, repro=repro, why_not="", ops_before=max(finding.ops_before, repro.ops),
-                judged=finding.judged + asked.judged, judged_to_smallest=finding.judged + asked.judged,
-                seconds=finding.seconds + took,
-            )  # fmt: skip
-        if means.stopped():
-            break
-    return finding
+        repro = _verified(small, told, found, means, runs=3) or repro
+    return replace(
+        told, repro=repro, why_not="", ops_before=max(finding.ops_before, ops),
+        judged=finding.judged + asked.judged, judged_to_smallest=finding.judged + asked.judged,
+        seconds=finding.seconds + time.monotonic() - began,
+    )  # fmt: skip
 
 
 class _Judging:
@@ -136,7 +134,10 @@ class _Judging:
         return outcomes
 
 
-def _verified(text: str, finding: Finding, found: Found, means: Means) -> Repro | None:
+def _verified(text: str, finding: Finding, found: Found, means: Means, *, runs: int) -> Repro | None:
+    """In place only when it was seen to fail alike; what stands there stays where it was not."""
+    if means.stopped():
+        return None
     imports = imported(text)
     full = _with_docstring(text, finding, found, imports)
     draft = means.scratch / "source-draft" / "repro.py"
@@ -144,7 +145,7 @@ def _verified(text: str, finding: Finding, found: Found, means: Means) -> Repro 
     try:
         files.write_text(draft, full)
         means.say("verifying repro.py in fresh processes, without torchsleuth")
-        proof = means.verify(draft, finding.failure, 3, means.path if imports != ("torch",) else ())
+        proof = means.verify(draft, finding.failure, runs, means.path if imports != ("torch",) else ())
         if not proof.verified:
             means.say(f"the script is not good enough: {proof.reason}")
             return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from toys import chain
+from toys import SQUARE, chain
 
 from torchsleuth.case.failure import Phase
+from torchsleuth.case.ir import Node, Op, Ref
 from torchsleuth.case.model import Autocast, Backend, Case, Role, Surroundings, Tensor
 from torchsleuth.reduce.needed import needed
 from torchsleuth.reduce.neighbour import nearest
@@ -62,6 +63,18 @@ def test_calls_are_counted_and_a_long_list_is_cut() -> None:
     many = replace(chain(30, {i: f"op{i}" for i in range(30)}), inputs=with_input().inputs)
     assert len(needed(many)) == 13
     assert needed(many)[-1] == "and 18 more things"
+
+
+def test_a_slice_of_a_tensor_is_an_operator_and_an_element_of_a_tuple_is_none() -> None:
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        Node("slice", Op.CALL_FUNCTION, "operator.getitem", (Ref("x"), 0), value=SQUARE),
+        Node("pair", Op.CALL_FUNCTION, "torch.frexp", (Ref("slice"),)),
+        Node("first", Op.CALL_FUNCTION, "operator.getitem", (Ref("pair"), 0), value=SQUARE),
+        Node("output", Op.OUTPUT, "output", ((Ref("first"),),)),
+    ]
+    graph = replace(with_input().graph, nodes=tuple(nodes))
+    assert needed(replace(with_input(), graph=graph)) == ("operator.getitem", "torch.frexp")
 
 
 def test_each_part_is_varied_once_and_what_says_nothing_is_not_said() -> None:

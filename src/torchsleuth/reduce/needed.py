@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from torchsleuth.case.model import Case, Role, Scalar, Tensor
 from torchsleuth.case.program.names import short_name
 from torchsleuth.case.program.values import is_contiguous
+from torchsleuth.reduce.units import picks
 
 _MOST = 12
 
@@ -20,10 +21,11 @@ def needed(case: Case) -> tuple[str, ...]:
 
 
 def _operators(case: Case) -> Iterator[str]:
-    calls = Counter(n.target for g in case.graph.all_graphs() for n in g.nodes if n.is_call)
+    graphs = list(case.graph.all_graphs())
+    # Taking an element of a tuple is no operator; a slice of a tensor is.
+    calls = Counter(n.target for g in graphs for n in g.nodes if n.is_call and n.name not in picks(g))
     for target, count in calls.items():
-        if target not in ("operator.getitem", "_operator.getitem"):
-            yield target if count == 1 else f"{count} calls of {target}"
+        yield target if count == 1 else f"{count} calls of {target}"
     if case.phase.backward:
         yield "the backward"
 

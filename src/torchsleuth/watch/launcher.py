@@ -52,7 +52,7 @@ def resolve(command: Sequence[str]) -> list[str]:
 
 def script_of(words: Sequence[str]) -> str | None:
     """The script that a Python command line names; None where there is none, or where one cannot be sure."""
-    if not Path(words[0]).name.startswith("python"):
+    if not words or not Path(words[0]).name.startswith("python"):
         return None
     for word in words[1:]:
         if word in ("-m", "-c", "-"):

@@ -1,0 +1,103 @@
+"""A repro from the program's own file, with a judge and a verifier that only read the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torchsleuth import from_source
+from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
+from torchsleuth.judge.outcome import Outcome, Verdict
+from torchsleuth.judge.trial import Trial
+from torchsleuth.judge.verify import Verification
+from torchsleuth.watch.found import Found
+from torchsleuth.watch.session import Process, Stage
+from torchsleuth.write.findings import Finding
+
+FAILURE = Failure(Kind.DYNAMO_ERROR, Phase.COMPILE_FORWARD, Fingerprint("Unsupported", "no"))
+PROGRAM = "import torch\n\nunused = 1\nother = 2\nbug = torch.compile\n"
+
+
+class ReadingJudge:
+    """Fails alike: the text has "bug" in it.  `stop_after` judgements, the user has lost patience."""
+
+    jobs = 1
+
+    def __init__(self, stop_after: int | None = None) -> None:
+        self.judged = 0
+        self._stop_after = stop_after
+
+    def stopped(self) -> bool:
+        return self._stop_after is not None and self.judged >= self._stop_after
+
+    def judge_all(self, trials: Iterable[Trial]) -> list[Outcome]:
+        outcomes = []
+        for trial in trials:
+            self.judged += 1
+            fails = "bug" in trial.source
+            outcomes.append(Outcome(Verdict.FAILED, FAILURE) if fails else Outcome(Verdict.PASSED))
+        return outcomes
+
+
+def found(tmp_path: Path, *arguments: str, text: str = PROGRAM) -> Found:
+    (tmp_path / "program.py").write_text(text)
+    hello = {"argv": ["python", "program.py", *arguments], "cwd": str(tmp_path), "torch": "2.13.0", "python": "3.11"}
+    return Found(FAILURE, None, Process(tmp_path, hello, (), Stage()))
+
+
+def reproduced(tmp_path: Path, judge: ReadingJudge, verified: bool = True) -> tuple[Finding, list[int]]:
+    runs: list[int] = []
+
+    def verify(script: Path, failure: Failure, count: int, path: Sequence[str]) -> Verification:
+        assert not judge.stopped(), "nothing is begun after Ctrl-C"
+        runs.append(count)
+        return Verification(count, count if verified else 0, True, (), "" if verified else "it passes")
+
+    any_judge: Any = judge
+    means = from_source.Means(
+        any_judge, tmp_path / "scratch", tmp_path / "out", 30.0, float("inf"), 1, True, judge.stopped, lambda _: None,
+        verify, lambda script: 4, (),
+    )  # fmt: skip
+    return from_source.reproduce(Finding("f1", FAILURE, why_not="no graph"), found(tmp_path), means), runs
+
+
+def test_the_file_is_verified_first_and_then_what_is_left_of_it(tmp_path: Path) -> None:
+    finding, runs = reproduced(tmp_path, ReadingJudge())
+    assert finding.repro is not None
+    assert (finding.repro.form, finding.repro.runs, finding.why_not, runs) == ("frame", 3, "", [1, 3])
+    text = (tmp_path / "out" / "repro.py").read_text()
+    assert "bug" in text
+    assert "unused" not in text
+
+
+def test_ctrl_c_leaves_the_whole_file_verified_and_in_place(tmp_path: Path) -> None:
+    finding, runs = reproduced(tmp_path, ReadingJudge(stop_after=2))
+    assert finding.repro is not None
+    assert (finding.repro.verified, runs) == (True, [1])
+    assert "unused = 1" in (tmp_path / "out" / "repro.py").read_text()
+
+
+def test_what_is_not_verified_is_not_put_in_place(tmp_path: Path) -> None:
+    finding, _ = reproduced(tmp_path, ReadingJudge(), verified=False)
+    assert (finding.repro, finding.why_not) == (None, "no graph")
+    assert not (tmp_path / "out").exists()
+
+
+def test_arguments_are_given_to_the_script(tmp_path: Path) -> None:
+    text = "from __future__ import annotations\nimport sys\nprint(sys.argv)\n"
+    made = from_source.text_of(found(tmp_path, "--epochs", "1", text=text).process)
+    assert made is not None
+    assert made.startswith("from __future__ import annotations\nimport sys\nsys.argv[1:] = ['--epochs', '1']\n")
+    compile(made, "repro.py", "exec")
+
+
+@pytest.mark.parametrize("argv", [["python", "-m", "pytest"], ["python", "-c", "x"], ["python", "gone.py"], []])
+def test_what_is_no_single_file_is_left_alone(argv: list[str], tmp_path: Path) -> None:
+    assert from_source.text_of(Process(tmp_path, {"argv": argv, "cwd": str(tmp_path)}, (), Stage())) is None
+
+
+def test_what_a_script_needs_besides_torch_is_said() -> None:
+    assert from_source.imported("import os, numpy as np\nfrom torch import nn\nfrom . import x\n") == ("numpy", "torch")
