@@ -32,7 +32,7 @@ def violations(tmp_path: Path, files: dict[str, str]) -> list[str]:
     ("importer", "statement"),
     [
         ("errors.py", "import json"),
-        ("torch_api.py", "from torchsleuth.errors import SleuthError"),
+        ("torch_api/__init__.py", "from torchsleuth.errors import SleuthError"),
         ("case/folder.py", "from torchsleuth import errors, torch_api"),
         ("case/folder.py", "from torchsleuth.case.ir import Graph"),
         ("case/folder.py", "from torchsleuth import __version__"),
@@ -59,7 +59,7 @@ def test_rooms_may_look_backwards(tmp_path: Path, importer: str, statement: str)
     ("importer", "statement", "message"),
     [
         ("errors.py", "import torchsleuth.torch_api", "errors must not import torch_api"),
-        ("torch_api.py", "from torchsleuth.case import Case", "torch_api must not import case"),
+        ("torch_api/__init__.py", "from torchsleuth.case import Case", "torch_api must not import case"),
         ("case/folder.py", "from torchsleuth.watch import launch", "case must not import watch"),
         ("watch/hooks.py", "from ..judge import worker", "watch must not import judge"),
         ("judge/worker.py", "from .. import locate", "judge must not import locate"),
@@ -137,7 +137,7 @@ def test_private_torch_names_belong_in_torch_api(tmp_path: Path, source: str, na
     report = f"1: {name} is private to torch: reach it through torch_api"
     assert violations(tmp_path, {"torchsleuth/judge/worker.py": source}) == [f"torchsleuth/judge/worker.py:{report}"]
     (tmp_path / "src/torchsleuth/judge/worker.py").unlink()
-    assert violations(tmp_path, {"torchsleuth/torch_api.py": source}) == []
+    assert violations(tmp_path, {"torchsleuth/torch_api/__init__.py": source}) == []
 
 
 def test_an_exception_frees_its_file_from_the_private_names_rule_only(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from torchsleuth.judge.limits import default_memory_limit
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.locate import divergence
 from torchsleuth.locate.divergence import Diverging
+from torchsleuth.reduce import cone
 from torchsleuth.reduce.chance import ALWAYS, Chance, repeatedly
 from torchsleuth.reduce.facts import Facts, from_graph
 from torchsleuth.reduce.flatten import flattened
@@ -154,15 +155,22 @@ class _Run:
             judge, key, case, means.until, means.stopped, smaller, lambda better: means.better(better, way),
             lambda: means.bench.judged - self.before,
         )  # fmt: skip
-        diverging = self._diverging(case, way)
-        hints = replace(hints, suspects=(diverging.culprit.name,) if diverging and diverging.culprit else ())
+        looked: list[Diverging | None] = []
+
+        def suspects(smaller: Case) -> tuple[str, ...]:
+            looked.append(self._diverging(smaller, way))
+            found = looked[-1]
+            return (found.culprit.name,) if found and found.culprit else ()
+
+        hints = replace(hints, results=self._wrong_results(case, way))
         known = facts or probe(case, means, way.home)
-        best = Reducer(oracle, known, hints=hints, width=means.jobs, say=state.say).reduce()
+        best = Reducer(oracle, known, hints=hints, suspects=suspects, width=means.jobs, say=state.say).reduce()
         complete = not means.stopped() and time.monotonic() < means.until
         counts = oracle.counted, oracle.judged_to_smallest
         way = self._plainer(best, way)
         if best.check is not None and not means.stopped():
             best = with_tolerance(best, means.bench.try_case(best, way.home, way.form, data=way.data))
+        diverging = looked[0] if looked else self._diverging(best, way)
         return Reduced(best, *counts, way, complete, tuple(passing), diverging)
 
     def _plainer(self, best: Case, way: Way) -> Way:
@@ -172,6 +180,13 @@ class _Run:
         if way.form is Form.BACKEND and self._fails(best, replace(way, form=Form.COMPILE)):
             way = replace(way, form=Form.COMPILE)
         return way
+
+    def _wrong_results(self, case: Case, way: Way) -> tuple[str, ...]:
+        """Nodes whose values are wrong, of a Case that was judged already: the answer is remembered."""
+        if case.check is None or case.phase.backward or self.means.stopped():
+            return ()
+        failure = self.means.bench.try_case(case, way.home, way.form, data=way.data).outcome.failure
+        return cone.nodes_at(case.graph, [row.path for row in told.read(failure.text)]) if failure else ()
 
     def _diverging(self, case: Case, way: Way) -> Diverging | None:
         """Of wrong numbers in a forward: the operator at which they begin."""

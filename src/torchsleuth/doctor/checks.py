@@ -15,7 +15,7 @@ from torchsleuth.doctor.interpreter import Interpreter, ask, read_last_line
 from torchsleuth.judge.limits import available_memory
 
 # Handed to the probe by path: importing it here would import torch, which may be what does not work.
-_TORCH_API = Path(__file__).parents[1] / "torch_api.py"
+_TORCH_API = Path(__file__).parents[1] / "torch_api" / "__init__.py"
 _GIB = 1 << 30
 _OLDEST_PYTHON, _NEWEST_PYTHON = (3, 10), (3, 13)
 _OLDEST_TORCH = (2, 11)

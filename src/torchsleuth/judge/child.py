@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from torchsleuth import torch_api as compiler
 from torchsleuth.case.failure import Failure, Phase, is_comparison, of_assertion, of_exception, wrong_numbers
+from torchsleuth.judge import switchboard
 from torchsleuth.judge.order import Order, Stage
 from torchsleuth.judge.outcome import of_exit
 
@@ -55,6 +56,7 @@ def _run_stages(order: Order, report: _Report) -> None:
     sys.path[0] = os.path.dirname(order.script)  # as for `python repro.py`
     sys.argv = [order.script]
     faulthandler.enable()
+    switchboard.write_to(order.work, order.script)
     seed = torch.initial_seed()
     for stage in order.stages:
         compiler.switch_compilation(stage is Stage.COMPILED)

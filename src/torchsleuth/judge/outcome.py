@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
+from torchsleuth.judge.applied import Applied
 from torchsleuth.judge.generated import Noted
 
 _NOTHING = Noted()
@@ -32,6 +33,7 @@ class Outcome:
     eager_seconds: float = 0.0
     output: str = ""  # the end of what the script printed, standard error included
     noted: Noted = _NOTHING  # what the generated code of the failing kernel names
+    applied: tuple[Applied, ...] = ()  # what the compiler came to apply, where the script asks for a list
 
     def fails_like(self, fingerprint: Fingerprint) -> bool:
         return (

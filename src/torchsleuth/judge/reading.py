@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from torchsleuth.case.failure import (
@@ -14,6 +15,7 @@ from torchsleuth.case.failure import (
     of_signal,
     signal_name,
 )
+from torchsleuth.judge import applied
 from torchsleuth.judge.order import Cause, Ending, Order, read_report, read_tail
 from torchsleuth.judge.outcome import Outcome, Verdict, of_exit
 
@@ -23,7 +25,8 @@ _STOPPED_ITSELF = "Timeout ("
 
 def read_outcome(order: Order) -> Outcome:
     """The Outcome of an order whose processes are gone."""
-    return judge_remains(Ending.read(order.ending), read_report(order.report), read_tail(order.output), order.phase)
+    said = judge_remains(Ending.read(order.ending), read_report(order.report), read_tail(order.output), order.phase)
+    return replace(said, applied=applied.read(Path(order.work)))
 
 
 def ran_compiled(outcome: Outcome) -> bool:

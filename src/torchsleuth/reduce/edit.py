@@ -155,8 +155,11 @@ def _kept_whole(node: Node, builder: _Builder) -> bool:
 def _outputs(graph: Graph, builder: _Builder) -> list[Arg]:
     read = {name for node in builder.nodes for name in inputs_of(node)}
     was_output = {leaf.name for leaf in leaves(graph.output.args) if isinstance(leaf, Ref)}
+    # What nobody read before (the result of an operator that changes its input) would be one alias more: it hides bugs.
+    was_read = {name for node in graph.nodes for name in inputs_of(node)}
     made = [n for n in builder.nodes if n.is_call]
-    found = [n.name for n in made if n.value is not None and (n.name not in read or n.name in was_output)]
+    unread = [n.name for n in made if n.value is not None and (n.name not in read or n.name in was_output)]
+    found = [name for name in unread if name in was_read] or unread
     if not found:
         found = [n.name for n in made if n.value is not None][-1:]
     return [Ref(name) for name in found]

@@ -21,6 +21,7 @@ from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case
 from torchsleuth.errors import DamagedCase
+from torchsleuth.judge import applied
 from torchsleuth.judge.generated import Noted
 from torchsleuth.judge.memory import Question, holds, lasting
 from torchsleuth.judge.outcome import Outcome, Verdict
@@ -93,7 +94,8 @@ class Journal:
                 seconds, eager = float(row["seconds"]), float(row["eager_seconds"])
                 noted = Noted(tuple(map(str, row["noted"]["nodes"])), str(row["noted"]["operators"]))
                 said = str(row["reason"])
-                outcome = Outcome(Verdict(row["verdict"]), failure, said, seconds, eager, noted=noted)
+                did = applied.from_json(row.get("applied", ()))
+                outcome = Outcome(Verdict(row["verdict"]), failure, said, seconds, eager, noted=noted, applied=did)
                 self._known[str(row["key"])] = (outcome, float(row["deadline"]))
         except (KeyError, TypeError, ValueError, AttributeError):
             return
@@ -124,6 +126,7 @@ def _row(key: str, outcome: Outcome, deadline: float, setting: str) -> dict[str,
         "key": key, "setting": setting, "verdict": outcome.verdict.value, "failure": failure,
         "reason": outcome.reason[:_MOST_TEXT], "seconds": outcome.seconds, "eager_seconds": outcome.eager_seconds,
         "deadline": deadline, "noted": {"nodes": outcome.noted.nodes, "operators": outcome.noted.operators},
+        **({"applied": applied.to_json(outcome.applied)} if outcome.applied else {}),
     }  # fmt: skip
 
 

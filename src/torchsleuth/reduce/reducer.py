@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case
 from torchsleuth.judge.generated import Noted
-from torchsleuth.reduce import bodies, guess, search
+from torchsleuth.reduce import bodies, cone, guess, search
 from torchsleuth.reduce.edit import CannotDrop, keep_only
 from torchsleuth.reduce.facts import Facts, from_graph
 from torchsleuth.reduce.oracle import Oracle, OutOfBudget
@@ -17,6 +17,7 @@ from torchsleuth.reduce.simplify import Simplifier
 from torchsleuth.reduce.units import Unit, units
 
 Say = Callable[[str], None]
+_FEW = 8  # operators that are searched without further guesses
 _ROUNDS = 4  # of all passes; each round that changes something may make room for another
 
 
@@ -26,7 +27,7 @@ class Hints:
 
     named: str | None = None  # the operator that the error names
     noted: Noted = field(default_factory=Noted)  # what the generated code of the failing kernel names
-    suspects: tuple[str, ...] = ()  # nodes at which it begins, by what was seen
+    results: tuple[str, ...] = ()  # of wrong numbers: nodes that stand at the wrong results
 
 
 class Reducer:
@@ -36,12 +37,14 @@ class Reducer:
         facts: Facts,
         *,
         hints: Hints | None = None,
+        suspects: Callable[[Case], Sequence[str]] = lambda _: (),  # nodes of a failing Case at which it begins
         width: int = 1,
         say: Say = lambda _: None,
     ) -> None:
         self._oracle = oracle
         self._facts = facts
         self._hints = hints or Hints()
+        self._suspects = suspects
         self._width = width
         self._say = say
         self._whole = oracle.best
@@ -97,14 +100,22 @@ class Reducer:
     # --- operators ------------------------------------------------------------------------------------------------
 
     def _fewer_operators(self) -> None:
-        everything = units(self._whole.graph)
+        everything = self._in_cone(units(self._whole.graph))
         if len(everything) <= 1:
             return
-        guessed = self._guess(everything)
+        guessed = everything if len(everything) <= _FEW else self._guess(everything)
         if guessed:
             self._search(guessed, bypass=False)
         else:
             self._search(self._cut(everything), bypass=True)
+
+    def _in_cone(self, everything: list[Unit]) -> list[Unit]:
+        """Those that the wrong results can depend on, where they alone fail."""
+        chosen = cone.units_of(self._whole.graph, everything, self._hints.results)
+        if not 0 < len(chosen) < len(everything):
+            return everything
+        self._say(f"trying {_operators(len(chosen))} that the wrong results depend on")
+        return chosen if self._fails(chosen) else everything
 
     def _search(self, chosen: list[Unit], *, bypass: bool) -> None:
         """`chosen` fails, with values bypassed or cut as said; the other way is tried where that fails too."""
@@ -117,7 +128,7 @@ class Reducer:
     def _guess(self, everything: Sequence[Unit]) -> list[Unit]:
         """A set of operators that fails and is small, or nothing."""
         graph = self._whole.graph
-        for node in self._hints.suspects:
+        for node in self._suspects(self._oracle.best):
             for levels in (0, 1, 2, 4):
                 chosen = guess.before(graph, everything, node, levels)
                 if not 0 < len(chosen) < len(everything):

@@ -1,0 +1,102 @@
+"""The application to blame, found by a toy compiler whose list of applications is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from torchsleuth.judge.applied import Applied
+from torchsleuth.locate import inside
+from torchsleuth.locate.inside import Answer, Setting
+
+PASSES = [Applied("pre_grad_passes", "group"), *(Applied("post_grad_passes", f"pass_{i}") for i in range(30))]
+KERNELS = [*(Applied("lowering", f"aten.op_{i}.default") for i in range(6)), Applied("fusion", "a with b")]
+
+
+class Compiler:
+    """Applies a list; fails when `wrong` says so of what was applied."""
+
+    def __init__(self, would: Sequence[Applied], wrong: Callable[[set[int]], bool], *, raises: bool = False) -> None:
+        self.would, self.wrong, self.raises = would, wrong, raises
+        self.asked: list[Setting] = []
+
+    def __call__(self, settings: Sequence[Setting]) -> list[Answer]:
+        self.asked += settings
+        return [self._compile(setting) for setting in settings]
+
+    def _compile(self, setting: Setting) -> Answer:
+        let: set[int] = set()
+        came_to: list[Applied] = []
+        for number, one in enumerate(self.would):
+            if (
+                (setting.first is None or number < setting.first)
+                and one.stage not in setting.without
+                and number != setting.but
+                and (one.stage, one.name) != setting.but_named
+            ):
+                let.add(number)
+            came_to.append(one)
+            if self.raises and self.wrong(let):
+                return Answer(True, False, tuple(came_to))
+        fails = self.wrong(let)
+        return Answer(fails, not fails, tuple(came_to))
+
+
+@pytest.mark.parametrize("culprit", range(len(PASSES) + len(KERNELS)))
+def test_any_single_application_is_named_within_twelve_judgements(culprit: int) -> None:
+    would = [*PASSES, *KERNELS]
+    compiler = Compiler(would, lambda let: culprit in let)
+    found = inside.find(compiler)
+    assert found is not None
+    assert found.blamed == would[culprit]
+    assert found.alone
+    assert not found.all_of_name
+    assert len(compiler.asked) <= 12
+    assert len(set(compiler.asked)) == len(compiler.asked)
+
+
+def test_what_the_compiler_was_doing_when_it_raised_is_guessed_first() -> None:
+    compiler = Compiler([*PASSES, *KERNELS], lambda let: 33 in let, raises=True)
+    found = inside.find(compiler, raises=True)
+    assert found is not None
+    assert found.blamed == KERNELS[2]
+    assert len(compiler.asked) <= 5
+
+
+def test_one_that_is_applied_twice_is_left_out_by_name() -> None:
+    would = [Applied("joint_graph_passes", "noop"), Applied("joint_graph_passes", "other"), *KERNELS]
+    would.insert(1, Applied("joint_graph_passes", "noop"))
+    compiler = Compiler(would, lambda let: bool({0, 1} & let))
+    found = inside.find(compiler)
+    assert found is not None
+    assert found.blamed is not None
+    assert found.blamed.name == "noop"
+    assert found.all_of_name
+
+
+def test_two_that_are_needed_together_name_the_later() -> None:
+    compiler = Compiler([*PASSES, *KERNELS], lambda let: {3, 35} <= let)
+    found = inside.find(compiler)
+    assert found is not None
+    assert found.blamed == [*PASSES, *KERNELS][35]
+    assert found.alone
+
+
+def test_a_fault_outside_of_all_of_them_is_said() -> None:
+    found = inside.find(Compiler(PASSES, lambda _: True))
+    assert found is not None
+    assert found.blamed is None
+    assert "around them" in found.said[0]
+
+
+def test_nothing_is_said_where_watching_hides_the_failure() -> None:
+    assert inside.find(Compiler(PASSES, lambda _: False)) is None
+
+
+def test_decompositions_are_searched_alone() -> None:
+    would = [Applied("decomposition", f"aten.op_{i}.default") for i in range(9)]
+    compiler = Compiler(would, lambda let: 4 in let)
+    found = inside.find(compiler, inside.DECOMPOSITIONS)
+    assert found is not None
+    assert found.name == "decomposition of aten.op_4.default"
