@@ -12,7 +12,8 @@ from torchsleuth.case.model import Case
 from torchsleuth.case.program import render
 from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.judge.outcome import Verdict
-from torchsleuth.locate import workarounds
+from torchsleuth.locate import ablation, workarounds
+from torchsleuth.located import Locator
 from torchsleuth.minimise import same_failure
 from torchsleuth.reduce.chance import repeatedly
 from torchsleuth.reduce.needed import needed
@@ -37,11 +38,18 @@ class Afterwards:
     whole: Way  # how the user's own Case is judged
     time_left: Callable[[], bool]
     say: Callable[[str], None]
+    locating: bool = False  # also where nothing was reduced
 
     def learn(self, finding: Finding, whole: Case, known: Known | None) -> Finding:
         """`known` is None where nothing was reduced."""
         if known is not None and finding.reproduced:
             finding = self._facts(finding, known)
+        if known is not None or self.locating:
+            case, way = (known.case, known.way) if known is not None else (whole, self.whole)
+            finding = Locator(self.bench, self.time_left, self.say).locate(finding, case, way)
+        if self.locating and self.time_left() and not finding.chance.flaky:
+            rows = ablation.ablate(whole, lambda cases: self._pass(cases, finding, self.whole))
+            finding = replace(finding, ablation=rows)
         return replace(finding, workaround=self._workaround(finding, whole, known))
 
     def _facts(self, finding: Finding, known: Known) -> Finding:
@@ -56,10 +64,13 @@ class Afterwards:
 
     def _workaround(self, finding: Finding, whole: Case, known: Known | None) -> str | None:
         found = None
+        if known is None and self.locating:
+            known = Known(whole, self.whole, complete=False)
         if known is not None and self.time_left():
             self.say("looking for a workaround")
+            blamed = finding.inside.blamed if finding.inside is not None and finding.inside.alone else None
             found = workarounds.find(
-                known.case, whole, finding.failure.kind, finding.component, finding.culprit.op,
+                known.case, whole, finding.failure.kind, finding.component, finding.culprit.op, blamed,
                 lambda cases: self._pass(cases, finding, known.way),
                 lambda cases: self._pass(cases, finding, self.whole),
             )  # fmt: skip

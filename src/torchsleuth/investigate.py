@@ -188,7 +188,8 @@ class Investigation:
             finding, known = reduction.run(finding)
         if self._plan.stopped():
             return finding
-        finding = Afterwards(bench, way, lambda: self._time_left(cost), self._say).learn(finding, used, known)
+        after = Afterwards(bench, way, lambda: self._time_left(cost), self._say, self._plan.locate)
+        finding = after.learn(finding, used, known)
         if known is not None and finding.repro is not None:
             shown = replace(best, form=known.way.form, with_data=known.way.data)
             text = self._placing.say_where(finding.repro, finding, known.case, shown, reduced=True)

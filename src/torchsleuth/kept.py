@@ -1,4 +1,4 @@
-"""`torchsleuth minimize` on a Case that was kept: by this machine's runs, or by somebody else's."""
+"""`torchsleuth minimize` and `locate` on a Case that was kept: by this machine's runs, or by somebody else's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ Say = Callable[[str], None]
 _SECONDS_AN_OPERATOR = 0.05  # to compile, about; nobody knows how long the program took
 
 
-def minimise(where: Path, settings: Settings, say: Say, *, trust: bool) -> tuple[Result, Path]:
+def investigate(
+    where: Path, settings: Settings, say: Say, *, trust: bool, command: str = "minimize"
+) -> tuple[Result, Path]:
     """Judges, locates, reduces and writes, as `run` does, from the Case in `where`."""
     home = case_folder(where)
     case = load(where, trust=trust)
@@ -32,15 +34,13 @@ def minimise(where: Path, settings: Settings, say: Say, *, trust: bool) -> tuple
             f"The Case in {home} holds no failure to look for. Name one that `torchsleuth run` kept, "
             "or say with --check what to look for."
         )
-    out = make_output_folder(settings.out, ["minimize", f"{home.name}.py"])
+    out = make_output_folder(settings.out, [command, f"{home.name}.py"])
     process = Process(home, {"executable": sys.executable, "cwd": os.getcwd(), "path": []}, (), Stage())
     found = Found(case.failure, home, process, ended_program=True)
     settings = replace(settings, journal=(home / journal.NAME).resolve())
     ended = Ended(0, _SECONDS_AN_OPERATOR * operators(case.graph))
     with Interruption() as interruption:
-        result = finish(
-            Summary(0, 1, (found,)), ended, ("minimize", str(where)), out, settings, say, None, interruption
-        )
+        result = finish(Summary(0, 1, (found,)), ended, (command, str(where)), out, settings, say, None, interruption)
     return result, out
 
 

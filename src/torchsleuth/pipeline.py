@@ -53,6 +53,7 @@ class Settings:
     capture: str = "auto"  # "1": only keep what fails; "2": as auto; "3": keep every graph before it runs
     numbers: bool = False  # compare every graph with eager at once
     journal: Path | None = None  # of the Case that was named, to go on from
+    locate: bool = False  # look inside the compiler even where nothing is reduced
 
 
 def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, Path]:
@@ -183,7 +184,9 @@ def _investigate(
     means = Means.of(process, os.environ, ended.seconds, settings.jobs)
     findings: list[Finding] = []
     stopped = interruption.stopped
-    plan = Plan(settings.minimize, settings.budget, stopped.is_set, settings.capture == "1", settings.journal)
+    plan = Plan(
+        settings.minimize, settings.budget, stopped.is_set, settings.locate, settings.capture == "1", settings.journal
+    )
     with Investigation(means, out, say, plan, known) as investigation:
         interruption.ends(investigation.cancel)
         if again is not None:

@@ -59,6 +59,7 @@ class Plan:
     minimize: bool = False
     budget: float = 600.0
     stopped: Callable[[], bool] = lambda: False
+    locate: bool = False  # look inside the compiler even where nothing is reduced
     keep_only: bool = False  # write the Case and judge nothing
     journal: Path | None = None  # of the Case that was named, where it is not one of this run
 

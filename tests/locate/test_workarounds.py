@@ -48,7 +48,7 @@ class Judge:
 def find(
     small: Judge, whole: Judge | None = None, *, component: Component = Component.INDUCTOR, kind: Kind = Kind.CRASH
 ) -> str | None:
-    return workarounds.find(SMALL, WHOLE, kind, component, "aten.cummin.default", small, whole or small)
+    return workarounds.find(SMALL, WHOLE, kind, component, "aten.cummin.default", None, small, whole or small)
 
 
 def test_one_switch_of_many_is_found_in_few_steps() -> None:
@@ -98,7 +98,7 @@ def test_a_setting_of_the_users_own_comes_first() -> None:
         return [not one.surroundings.configs or one.surroundings.backend.mode is None for one in cases]
 
     def find_with(case_passes: object) -> str | None:
-        return workarounds.find(small, whole, Kind.CRASH, Component.INDUCTOR, None, case_passes, case_passes)  # type: ignore[arg-type]
+        return workarounds.find(small, whole, Kind.CRASH, Component.INDUCTOR, None, None, case_passes, case_passes)  # type: ignore[arg-type]
 
     assert find_with(passes) == "leave out: torch._inductor.config.freezing = True"
     assert find_with(lambda cases: [one.surroundings.backend.mode is None for one in cases]) == (
@@ -110,7 +110,7 @@ def test_static_shapes_where_they_were_dynamic() -> None:
     tensor = Tensor("torch.float32", (4,), (1,), dynamic=(0,))
     small = replace(SMALL, inputs=(tensor,))
     judge = Judge({"dynamic=False"})
-    found = workarounds.find(small, small, Kind.COMPILE_ERROR, Component.INDUCTOR, None, judge, judge)
+    found = workarounds.find(small, small, Kind.COMPILE_ERROR, Component.INDUCTOR, None, None, judge, judge)
     assert found == "torch.compile(..., dynamic=False)"
     assert "mark_dynamic" not in judge.asked[-1]
 

@@ -32,7 +32,7 @@ def test_a_run_with_a_verified_failure(tmp_path: Path) -> None:
     assert failure["id"] == "f1"
     assert (failure["kind"], failure["component"], failure["phase"]) == ("compile-error", "inductor", "compile-forward")
     assert failure["fingerprint"] == "RuntimeError: no kernel for N @ _inductor/graph.py:run_node"
-    assert failure["culprit"] == {"op": "aten.relu.default", "pass": None, "source": "model.py:31"}
+    assert failure["culprit"] == {"op": "aten.relu.default", "pass": None, "source": "model.py:31", "module": None}
     assert failure["case"] == "cases/f1"
     assert failure["repro"] == {
         "path": "repro.py", "verified": True, "failed_runs": 3, "runs": 3, "form": "torch.compile", "ops": 1,
@@ -49,7 +49,7 @@ def test_what_is_not_known_is_null_and_never_left_out(tmp_path: Path) -> None:
     bare = replace(a_finding(tmp_path), culprit=Culprit(), case=None, rungs=())
     unknown = to_json(a_result(bare), tmp_path)["failures"][0]
     assert known.keys() == unknown.keys()
-    assert unknown["culprit"] == {"op": None, "pass": None, "source": None}
+    assert unknown["culprit"] == {"op": None, "pass": None, "source": None, "module": None}
     assert (unknown["repro"], unknown["case"], unknown["workaround"]) == (None, None, None)
     assert unknown["reduction"]["ops_after"] == 412
 

@@ -14,6 +14,7 @@ from torchsleuth.errors import SleuthError
 _COMMANDS = {
     "run": "watch a program; find, locate, reproduce, report",
     "explain": "graph breaks, recompilations, guards, compile time",
+    "locate": "which component, pass, lowering or fusion, and which line",
     "minimize": "reduce a kept Case to the smallest program that fails in the same way",
     "check": "does the compiled model agree with eager?",
     "show": "what a run found, again",

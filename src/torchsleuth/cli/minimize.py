@@ -61,6 +61,6 @@ def command(out: Path | None, budget: float, jobs: int, trust: bool, check: str 
         elif what.is_file():
             result, folder = scripts.minimise(what, settings, say)
         else:
-            result, folder = kept.minimise(what, settings, say, trust=trust)
+            result, folder = kept.investigate(what, settings, say, trust=trust)
     terminal.summary(result, folder)
     return result.verdict.exit_status

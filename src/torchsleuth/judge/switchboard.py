@@ -44,12 +44,12 @@ def apply_only(
     among: Collection[str],
     without: Collection[str] = (),
     but: int | None = None,
-    but_named: tuple[str, str] | None = None,
+    but_named: str | None = None,
 ) -> None:
     """Counts what belongs to the stages `among` and lets the rest through.
 
     Of what is counted it lets through the first so many (None: all), less the stages `without`, the application
-    number `but`, and all of the stage and name `but_named`.
+    number `but`, and all that have the name `but_named`.
     """
     place = Path(_BOARD.folder) / applied.NAME if _BOARD.folder else None
     if place is not None:
@@ -63,7 +63,7 @@ class _Gate:
     among: frozenset[str]
     without: frozenset[str]
     but: int | None
-    but_named: tuple[str, str] | None
+    but_named: str | None
     place: Path | None
     seen: int = 0
     shown: dict[int, int] = field(default_factory=dict)  # what is under way, by identity: its number
@@ -84,7 +84,7 @@ class _Gate:
             (self.first is None or number < self.first)
             and about.stage not in self.without
             and number != self.but
-            and (about.stage, about.name) != self.but_named
+            and about.name != self.but_named
         )
 
     def ended(self, about: About) -> None:

@@ -38,7 +38,7 @@ class Setting:
     first: int | None = None
     without: tuple[str, ...] = ()
     but: int | None = None
-    but_named: tuple[str, str] | None = None
+    but_named: str | None = None
 
     def applied_to(self, case: Case) -> Case:
         given = [f"first={self.first!r}", f"among={self.among!r}"]
@@ -125,7 +125,7 @@ def _narrow(
     alone = _at(whole, number, applied, inside)
     if alone is not None and ask([alone])[0].passes:
         return Located(blamed, high, len(applied), True, False, (*said, f"Without {named} alone, it passes."))
-    if ask([replace(whole, but_named=(blamed.stage, blamed.name))])[0].passes:
+    if ask([replace(whole, but_named=blamed.name)])[0].passes:
         said.append(f"Without {named}, wherever it is applied, it passes.")
         return Located(blamed, high, len(applied), True, True, tuple(said))
     said.append(f"Leaving out {named} and nothing else does not make it pass.")

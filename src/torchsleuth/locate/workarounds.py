@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from torchsleuth.case.failure import Kind
 from torchsleuth.case.ir import Op
 from torchsleuth.case.model import Case, Code, Surroundings, Tensor
+from torchsleuth.judge.applied import Applied
 from torchsleuth.locate.ladder import Component, Rung
 
 Passes = Callable[[Sequence[Case]], Sequence[bool]]  # does each run to its end, and rightly?
@@ -47,10 +48,13 @@ _INDUCTOR_AT_LARGE = (("use_post_grad_passes", False),)  # much relies on these:
 _AOT = (("donated_buffer", False), ("cse", False), ("view_replay_for_aliased_outputs", True))
 
 
+Change = Callable[[Case], Case]
+
+
 @dataclass(frozen=True)
 class Workaround:
     text: str  # what to paste, or what to leave out
-    apply: Callable[[Case], Case]
+    apply: Change
 
 
 def find(
@@ -59,14 +63,17 @@ def find(
     kind: Kind,
     component: Component,
     operator: str | None,
+    blamed: Applied | None,
     passes_small: Passes,
     passes_whole: Passes,
 ) -> str | None:
     """The text of the first that helps both Cases, in the order of what it costs the user; None: nothing does."""
-    settings = left_out(small)
-    groups = switch_groups(kind, component)
+    settings = left_out(small) + without(blamed)
+    # A pass that can be left out is the smallest thing that there is; where one is known, no switch is looked for.
+    groups = [] if blamed is not None and without(blamed) else switch_groups(kind, component)
     lowered = component in (Component.INDUCTOR, Component.DECOMPOSITION)
-    operators = fallbacks(small, operator) if lowered else []
+    named = blamed.name if blamed is not None and _is_lowered(blamed) else operator
+    operators = fallbacks(small, named) if lowered else []
     asked = [*settings, *(together(group) for group in groups), *operators]
     if not asked:
         return None
@@ -147,6 +154,17 @@ def switch_groups(kind: Kind, component: Component) -> list[list[Workaround]]:
     if kind in (Kind.CRASH, Kind.HANG):
         plain.reverse()  # generated code more likely than a pass
     return [[_switch("torch._inductor.config", *entry) for entry in group] for group in (plain, _INDUCTOR_AT_LARGE)]
+
+
+def without(blamed: Applied | None) -> list[Workaround]:
+    """Of a pass that has a name: torch's own list of passes to leave out."""
+    if blamed is None or not blamed.stage.endswith("_passes"):
+        return []
+    return [_switch("torch._inductor.config", "disabled_passes", blamed.name.upper())]
+
+
+def _is_lowered(blamed: Applied | None) -> bool:
+    return blamed is not None and blamed.stage in ("lowering", "decomposition")
 
 
 def _switch(module: str, entry: str, value: object) -> Workaround:

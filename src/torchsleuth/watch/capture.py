@@ -15,7 +15,7 @@ from torchsleuth.case import folder, from_torch, tensors
 from torchsleuth.case.failure import Failure, Phase
 from torchsleuth.case.ir import Graph, Op, Ref, inputs_of
 from torchsleuth.case.model import Case, Input, Level, Opaque, Role, Scalar, Tensor
-from torchsleuth.watch import surroundings
+from torchsleuth.watch import patched, surroundings
 from torchsleuth.watch.guarded import guarded
 
 _MUTATED_CAP = 256 * 2**20  # bytes of mutated inputs that are cloned before a call
@@ -216,12 +216,19 @@ def remember_inputs(record: Record, inputs: Sequence[Any]) -> None:
     record.last_inputs = tuple(weakref.ref(v) if isinstance(v, torch.Tensor) else v for v in inputs)
 
 
+def with_patches(case: Case) -> Case:
+    """With what the program has done to the compiler; looked for only when a Case is kept, for it takes a while."""
+    found = guarded(patched.code_that_patches)() or ()
+    now = case.surroundings
+    return replace(case, surroundings=replace(now, code=(*now.code, *found))) if found else case
+
+
 def case_of(
     record: Record, phase: Phase, failure: Failure | None, inputs: Sequence[Any] | None, where: Path, cap: int
 ) -> Case:
     """Writes the Case to `where`: with values where `inputs` (or what is left of them) has them."""
     alive = _alive(record) if inputs is None else list(inputs)
-    case = replace(record.sketch, phase=phase, failure=failure)
+    case = replace(with_patches(record.sketch), phase=phase, failure=failure)
     constants = [c() for c in record.constants]
     if alive is not None and all(c is not None for c in constants):
         case = guarded(_save_values)(case, alive, [c for c in constants if c is not None], where, cap) or case

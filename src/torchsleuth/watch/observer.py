@@ -371,7 +371,8 @@ class Observer:
     def save_inner(self, record: Record, phase: Phase, failure: Failure | None, where: Path) -> None:
         inner = record.aten.get(phase.backward)
         if inner is not None:
-            guarded(folder.save)(aten.finished(inner, phase, failure), where / "inner")
+            finished = capture.with_patches(aten.finished(inner, phase, failure))
+            guarded(folder.save)(finished, where / "inner")
 
     def _keep_dynamo(self, attempt: Attempt, error: BaseException) -> None:
         self._tell_alone(of_exception(error, Phase.COMPILE_FORWARD, dynamo=True), error, attempt.place)

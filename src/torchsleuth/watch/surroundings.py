@@ -43,6 +43,7 @@ class Configs:
 
     entries: tuple[tuple[str, str, Any], ...]
     unknown: tuple[str, ...]
+    code: tuple[Code, ...] = ()  # entries that are functions of the user's: their source, and the line that sets them
 
 
 def read(backend: Any, graph: Graph, devices: Iterable[str], configs: Configs) -> Surroundings:
@@ -57,7 +58,7 @@ def read(backend: Any, graph: Graph, devices: Iterable[str], configs: Configs) -
         configs=configs.entries,
         environment=carried_environment(os.environ),
         switches=_switches(),
-        code=tuple(code),
+        code=(*code, *configs.code),
         unknown=(*configs.unknown, *missing),
     )
 
@@ -74,16 +75,27 @@ def _autocast(devices: Iterable[str]) -> Iterable[Autocast]:
 
 
 def changed_configs() -> Configs:
-    found, unknown = [], []
+    found, unknown, code = [], [], []
     for module_name, module in torch_api.config_modules().items():
         for entry, value in torch_api.changed_configs(module):
             if entry in _REPORTING[module_name] or entry.startswith(("trace.", "_")):
                 continue
             if constant(value):
                 found.append((module_name, entry, value))
+            elif carried := _carry_setting(module_name, entry, value):
+                code.append(carried)
             else:
                 unknown.append(f"{module_name}.{entry} = {type(value).__name__}")
-    return Configs(tuple(found), tuple(unknown))
+    return Configs(tuple(found), tuple(unknown), tuple(code))
+
+
+def _carry_setting(module: str, entry: str, value: Any) -> Code | None:
+    """A pass of the user's that stands in a config."""
+    found = guarded.guarded(_carried)("config", id(value), _Holder(value)) if callable(value) else None
+    if found is None or not found.name:
+        return None
+    source = f"{found.source}\n\nimport {module}\n{module}.{entry} = {found.name}"
+    return replace(found, what=f"config {module}.{entry}", source=source)
 
 
 def _switches() -> dict[str, Any]:

@@ -48,6 +48,10 @@ class Entry:
     needed: tuple[str, ...] = ()
     varies: tuple[str, ...] = ()
     neighbour: str = ""
+    compiler_pass: str | None = None
+    module: str | None = None
+    inside: tuple[str, ...] = ()  # what was judged to find the pass
+    ablation: tuple[tuple[str, bool], ...] = ()  # without what, and whether it passes then
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,10 @@ def _entry(row: Mapping[str, Any], notes: Sequence[str]) -> Entry:
         tuple(map(str, row.get("needed") or ())),
         tuple(map(str, row.get("varies") or ())),
         str(row.get("nearest_passing") or ""),
+        _text(culprit.get("pass")),
+        _text(culprit.get("module")),
+        tuple(map(str, (row.get("inside") or {}).get("said") or ())),
+        tuple((str(one["without"]), bool(one["passes"])) for one in row.get("ablation") or ()),
     )
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from torchsleuth.case.failure import Failure
 from torchsleuth.case.ir import Source
+from torchsleuth.locate.ablation import Row
+from torchsleuth.locate.inside import Located
 from torchsleuth.locate.ladder import Component, Rung
 from torchsleuth.reduce.chance import ALWAYS, Chance
 
@@ -63,6 +65,9 @@ class Finding:
     varies: tuple[str, ...] = ()  # sentences: what may be otherwise, and what may not
     chance: Chance = ALWAYS  # of failing, judged alone
     divergence: tuple[tuple[str, float, float], ...] = ()  # wrong results: operator, error of compiled, of eager
+    inside: Located | None = None  # which application inside the compiler is to blame
+    judged_inside: int = 0
+    ablation: tuple[Row, ...] = ()  # finer rungs: what was switched off on its own
     neighbour: str = ""  # how the nearest script that passes differs
 
     @property

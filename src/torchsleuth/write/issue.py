@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchsleuth.write.findings import Finding
 from torchsleuth.write.repro_text import headline
-from torchsleuth.write.result import show_source
+from torchsleuth.write.result import difference, show_source
 
 _LABELS = {
     "dynamo": "module: dynamo",
@@ -30,9 +30,11 @@ def write(finding: Finding) -> str:
         )
         parts += [state, "", "```python", finding.repro.source.rstrip(), "```", ""]
     parts += _facts(finding)
+    parts += _inside(finding)
     if finding.rungs:
         parts += ["## Ablation", "", "| backend | fails alike | said |", "|---|---|---|"]
         parts += [f"| {r.backend} | {_yes(r.fails)} | {_cell(r.said)} |" for r in finding.rungs]
+        parts += [f"| without {_cell(row.without)} | {_yes(not row.passes)} | |" for row in finding.ablation]
         parts.append("")
     parts += [
         "## Error",
@@ -53,6 +55,10 @@ def _summary(finding: Finding) -> list[str]:
     ]
     if finding.culprit.op:
         rows.append(f"- operator: `{finding.culprit.op}`")
+    if finding.culprit.compiler_pass:
+        rows.append(f"- inside: {finding.culprit.compiler_pass}")
+    if finding.culprit.source and finding.culprit.source.module:
+        rows.append(f"- module: `{finding.culprit.source.module}`")
     if finding.culprit.source:
         rows.append(f"- source: `{show_source(finding.culprit.source)}`: `{finding.culprit.source.code}`")
     label = _LABELS[finding.component.value]
@@ -62,6 +68,17 @@ def _summary(finding: Finding) -> list[str]:
         rows.append("- the program went on in eager, because `suppress_errors` is set")
     rows += [f"- not kept: {what}" for what in finding.unknown]
     return rows
+
+
+def _inside(finding: Finding) -> list[str]:
+    found = finding.inside
+    if found is None:
+        return []
+    parts = ["## Inside the compiler", "", *(f"- {said}" for said in found.said), ""]
+    changed = difference(found)
+    if changed:
+        parts += [f"What the {found.name} does:", "", "```diff", changed, "```", ""]
+    return parts
 
 
 def _workaround(finding: Finding) -> list[str]:

@@ -38,6 +38,10 @@ _WORDS = (
     ),
     ("component", "The part of the compiler to blame: Dynamo, AOTAutograd, a decomposition, Inductor, a backend."),
     ("ladder", "The failing graph with one layer of the compiler more at each rung; the first that fails is to blame."),
+    (
+        "application",
+        "One thing that the compiler does to a graph: a pass, a pattern, the lowering of one operator, a fusion.",
+    ),
     ("judgement", "One candidate, compiled and run in a process of its own."),
     ("Case", "The failing graph with its inputs and surroundings, as a folder of text that a person can read."),
     ("workaround", "A setting with which the failure is gone; it was tried."),
@@ -55,6 +59,7 @@ def run_page(result: Mapping[str, Any], out: Path) -> str:
             (name, f"Failure{more}", _failure(failure)),
             (f"{name}-repro", f"Repro{more}", _repro(failure, repro)),
             (f"{name}-ladder", f"Ladder{more}", _ladder(failure["ladder"])),
+            (f"{name}-inside", f"Inside the compiler{more}", _inside(failure.get("inside"))),
             (f"{name}-graph", f"The graph that fails{more}", _graph(failure, repro)),
             (f"{name}-errors", f"Error by operator{more}", _errors(failure.get("divergence"))),
             (f"{name}-reduction", f"Reduction{more}", _reduction(failure, out)),
@@ -96,7 +101,8 @@ def _failure(failure: Mapping[str, Any]) -> Content:
         (name, tag("code", str(value)))
         for name, value in (
             ("operator", culprit["op"]),
-            ("compiler pass", culprit["pass"]),
+            ("inside the compiler", culprit["pass"]),
+            ("module", culprit.get("module")),
             ("your line", culprit["source"]),
             ("workaround, tried", failure["workaround"]),
         )
@@ -191,15 +197,30 @@ def _history(journal: Path) -> list[tuple[int, int]]:
     return found
 
 
+def _inside(found: Mapping[str, Any] | None) -> Content:
+    if not found:
+        return None
+    number, count = found["number"], found["applications"]
+    said = [tag("li", sentence) for sentence in found["said"]]
+    place = f"Application {number} of {count} inside the compiler." if number else None
+    difference = found.get("diff")
+    return [
+        tag("p", place, class_="soft") if place else None,
+        tag("ul", said),
+        [tag("p", "What it does to the graph: - before, + after."), _diff(difference)] if difference else None,
+    ]
+
+
 def _neighbour(difference: str | None) -> Content:
     if not difference:
         return None
+    return [tag("p", "The smallest change seen with which it passes: - fails, + passes."), _diff(difference)]
+
+
+def _diff(difference: str) -> Markup:
     kinds = {"-": "out", "+": "in"}
     lines = [tag("span", f"{line}\n", class_=kinds.get(line[:1])) for line in str(difference).splitlines()]
-    return [
-        tag("p", "The smallest change seen with which it passes: - fails, + passes."),
-        tag("pre", lines, class_="diff"),
-    ]
+    return tag("pre", lines, class_="diff")
 
 
 def _environment(result: Mapping[str, Any]) -> Content:

@@ -45,7 +45,8 @@ def with_docstring(
 def facts(finding: Finding) -> list[str]:
     """The sentence that maintainers ask for, and what may be otherwise."""
     wanted = f"All of the following are needed to trigger it: {'; '.join(finding.needed)}."
-    return [*([wanted] if finding.needed else []), *finding.varies]
+    place = [f"It comes with the {finding.inside.name}."] if finding.inside is not None and finding.inside.name else []
+    return [*place, *([wanted] if finding.needed else []), *finding.varies]
 
 
 def headline(failure: Failure) -> str:

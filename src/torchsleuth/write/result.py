@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from dataclasses import dataclass
 from enum import Enum
@@ -9,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from torchsleuth.case.ir import Source
+from torchsleuth.locate.inside import Located
 from torchsleuth.write.findings import Finding
 
 SCHEMA = 1
+_MOST_DIFFERENCE = 200  # lines
 _MOST_DIVERGING = 40  # operators, from the first that is wrong
 
 
@@ -68,13 +71,20 @@ def _finding(finding: Finding, out: Path) -> dict[str, Any]:
         "component": finding.component.value,
         "fingerprint": finding.failure.fingerprint.line,
         "phase": finding.failure.phase.value,
-        "culprit": {"op": culprit.op, "pass": culprit.compiler_pass, "source": show_source(culprit.source)},
+        "culprit": {
+            "op": culprit.op,
+            "pass": culprit.compiler_pass,
+            "source": show_source(culprit.source),
+            "module": (culprit.source.module if culprit.source else "") or None,
+        },
+        "inside": _inside(finding),
         "workaround": finding.workaround,
         "needed": list(finding.needed),
         "varies": list(finding.varies),
         "divergence": [{"op": o, "error": e, "eager_error": g} for o, e, g in finding.divergence[:_MOST_DIVERGING]],
         "nearest_passing": finding.neighbour or None,
         "ladder": [{"backend": r.backend, "fails": r.fails} for r in finding.rungs],
+        "ablation": [{"without": row.without, "passes": row.passes} for row in finding.ablation],
         "why_not": finding.why_not or None,
         "case": _relative(finding.case, out),
         "repro": None
@@ -98,6 +108,30 @@ def _finding(finding: Finding, out: Path) -> dict[str, Any]:
             "seconds": round(finding.seconds, 2),
         },
     }
+
+
+def _inside(finding: Finding) -> dict[str, Any] | None:
+    found = finding.inside
+    if found is None:
+        return None
+    return {
+        "stage": found.blamed.stage if found.blamed else None,
+        "name": found.blamed.name if found.blamed else None,
+        "number": found.number,
+        "applications": found.of,
+        "passes_without_it": found.alone,
+        "said": list(found.said),
+        "diff": difference(found),
+        "judged": finding.judged_inside,
+    }
+
+
+def difference(found: Located) -> str | None:
+    """What a pass did to its graph, as a diff."""
+    if found.blamed is None or not found.blamed.before or found.blamed.before == found.blamed.after:
+        return None
+    sides = found.blamed.before.splitlines(), found.blamed.after.splitlines()
+    return "\n".join(list(difflib.unified_diff(*sides, "before", "after", lineterm="", n=2))[:_MOST_DIFFERENCE])
 
 
 def _relative(path: Path | None, out: Path) -> str | None:

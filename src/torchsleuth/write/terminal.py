@@ -64,10 +64,16 @@ def _entry(entry: Entry) -> Iterator[str]:
     yield f"  {headline(entry.failure)[:300]}"
     if entry.op:
         yield f"  operator  {entry.op}"
+    if entry.compiler_pass:
+        yield f"  inside    {entry.compiler_pass}"
+    if entry.module:
+        yield f"  module    {entry.module}"
     if entry.source:
         yield f"  source    {entry.source}{': ' + entry.code[:100] if entry.code else ''}"
     for backend, fails in entry.rungs:
         yield f"  {'fails' if fails else 'passes' if fails is False else '?':9} {backend}"
+    for what, passes in entry.ablation:
+        yield f"  {'passes' if passes else 'fails':9} without {what}"
     if entry.workaround:
         lines = entry.workaround.splitlines()
         yield f"  workaround  {lines[0]}" if len(lines) == 1 else "  workaround"

@@ -36,8 +36,7 @@ def environment(surroundings: Surroundings) -> list[str]:
 def carried(case: Case, *, with_backend: bool = True) -> list[Code]:
     backend = case.surroundings.backend.code
     found = [*case.surroundings.code, *([backend] if backend and with_backend else [])]
-    seen: set[str] = set()
-    return [c for c in found if not (c.source in seen or seen.add(c.source))]  # type: ignore[func-returns-value]
+    return list({(c.source, () if c.source else c.imports): c for c in reversed(found)}.values())[::-1]
 
 
 def compile_arguments(backend: Backend, dynamic: bool | None) -> list[str]:

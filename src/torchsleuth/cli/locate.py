@@ -1,0 +1,46 @@
+"""torchsleuth locate CASE|COMMAND..."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command(
+    "locate",
+    context_settings={
+        "ignore_unknown_options": True,
+        "allow_interspersed_args": False,
+        "help_option_names": ["-h", "--help"],
+    },
+)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Output folder (default: a new one).")
+@click.option(
+    "--budget", type=click.FloatRange(min=0), default=600.0, show_default=True, metavar="S", help="Seconds to spend."
+)
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=2, show_default=True, metavar="N", help="Judgements at once."
+)
+@click.option("--trust", is_flag=True, help="Run the code that a Case brings along (a backend, an operator).")
+@click.argument("what", metavar="CASE|COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(out: Path | None, budget: float, jobs: int, trust: bool, what: tuple[str, ...]) -> int:
+    """Say where inside the compiler a failure comes from, without reducing it.
+
+    CASE is a folder like torchsleuth-out/.../cases/f1; COMMAND is any command line, as for `torchsleuth run`.  Layers
+    of the compiler are switched off one by one, then passes, patterns, lowerings and fusions are let through one more
+    at a time, until the single one to blame is known.  All of it happens in processes and cache folders of its own.
+
+    Exit status: as for `torchsleuth run`.
+    """
+    from torchsleuth import kept, pipeline
+    from torchsleuth.write import terminal
+
+    settings = pipeline.Settings(out=out, budget=budget, jobs=jobs, minimize=False, locate=True)
+    with terminal.progress() as say:
+        if len(what) == 1 and Path(what[0]).is_dir():
+            result, folder = kept.investigate(Path(what[0]), settings, say, trust=trust, command="locate")
+        else:
+            result, folder = pipeline.run(what, settings, say)
+    terminal.summary(result, folder)
+    return result.verdict.exit_status
