@@ -13,6 +13,7 @@ from torchsleuth.case.program import render
 from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.locate import ablation, workarounds
+from torchsleuth.locate.inside import KERNELS
 from torchsleuth.located import Locator
 from torchsleuth.minimise import same_failure
 from torchsleuth.reduce.chance import repeatedly
@@ -50,7 +51,7 @@ class Afterwards:
         if self.locating and self.time_left() and not finding.chance.flaky:
             rows = ablation.ablate(whole, lambda cases: self._pass(cases, finding, self.whole))
             finding = replace(finding, ablation=rows)
-        return replace(finding, workaround=self._workaround(finding, whole, known))
+        return _with_workaround(finding, self._workaround(finding, whole, known))
 
     def _facts(self, finding: Finding, known: Known) -> Finding:
         if known.complete:
@@ -96,6 +97,17 @@ class Afterwards:
 
     def _try(self, cases: Sequence[Case], way: Way, attempt: int = 0) -> list[Tried]:
         return self.bench.try_cases(cases, way.home, way.form, data=way.data, attempt=attempt)
+
+
+def _with_workaround(finding: Finding, text: str | None) -> Finding:
+    """A switch that helps says more of where the fault is: beside an operator's lowering, or alone."""
+    switched = workarounds.switched_by(text) if text else None
+    found, culprit = finding.inside, finding.culprit
+    if switched and (found is None or found.blamed is None or not found.alone):
+        culprit = replace(culprit, compiler_pass=switched)
+    elif switched and found is not None and found.blamed is not None and found.blamed.stage in KERNELS:
+        culprit = replace(culprit, compiler_pass=f"{found.name}, with {switched}")
+    return replace(finding, workaround=text, culprit=culprit)
 
 
 def _passed(tried: Tried) -> bool:

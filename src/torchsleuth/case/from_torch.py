@@ -208,8 +208,9 @@ def _size(value: Any) -> int | str:
 
 def source_of(node: torch.fx.Node) -> Source | None:
     trace = node.meta.get("stack_trace") or node.stack_trace
-    if not trace:
-        return None
+    if not trace:  # of a container of torch's own that was compiled as it is, the module is all that is known
+        module = _module_path(node)
+        return Source("", 0, module=module) if module else None
     lines = str(trace).splitlines()
     found = [(m, i) for i, line in enumerate(lines) if (m := _STACK_LINE.search(line))]
     # The innermost line that is not torch's own: a user looks for theirs, not for nn.Linear's.
@@ -231,4 +232,5 @@ def _module_path(node: torch.fx.Node) -> str:
     name = re.sub(
         r"\._modules\['(\w+)'\]", lambda m: f"[{m.group(1)}]" if m.group(1).isdigit() else f".{m.group(1)}", name
     )
-    return name.removeprefix("self.")
+    name = re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", name)
+    return re.sub(r"^fn\b", "model", name.removeprefix("self."))  # torch.compile wraps modules of torch's own as `fn`

@@ -51,6 +51,32 @@ _AOT = (("donated_buffer", False), ("cse", False), ("view_replay_for_aliased_out
 Change = Callable[[Case], Case]
 
 
+# What a switch switches, where no application of the compiler has a name for it.
+_SWITCHED = {
+    "constant_and_index_propagation": "index propagation",
+    "joint_graph_constant_folding": "constant folding",
+    "layout_optimization": "layout optimisation",
+    "inplace_buffers": "in-place buffers",
+    "allow_buffer_reuse": "buffer reuse",
+    "split_reductions": "split reductions",
+    "unroll_reductions_threshold": "unrolled reductions",
+    "realize_opcount_threshold": "inlining of pointwise operators",
+    "epilogue_fusion": "epilogue fusion",
+    "max_fusion_size": "fusion",
+    "cpp.simdlen": "vectorised C++",
+    "emulate_precision_casts": "low precision computed in float32",
+    "donated_buffer": "donated buffers",
+    "cse": "common subexpressions",
+}
+
+
+def switched_by(text: str) -> str | None:
+    """What a workaround switches off, in words; None where it is no switch that is known."""
+    found = re.findall(r"^torch\._(?:inductor|functorch)\.config\.([\w.]+) = ", text, re.M)
+    named = [_SWITCHED[entry] for entry in found if entry in _SWITCHED]
+    return " and ".join(named) if named and len(named) == len(text.splitlines()) else None
+
+
 @dataclass(frozen=True)
 class Workaround:
     text: str  # what to paste, or what to leave out

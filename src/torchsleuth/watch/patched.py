@@ -41,7 +41,8 @@ def _carry(name: str) -> Code:
     except (OSError, TypeError, SyntaxError):
         source, alone = "", False
     if alone:
-        return Code("patch of the compiler", name, source, (), True)
+        lines = [line for line in source.splitlines() if line != "import torch"]  # which every script begins with
+        return Code("patch of the compiler", name, "\n".join(lines).strip(), (), True)
     return Code("patch of the compiler", name, "", (name,), False, why)
 
 

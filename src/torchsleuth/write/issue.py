@@ -59,7 +59,7 @@ def _summary(finding: Finding) -> list[str]:
         rows.append(f"- inside: {finding.culprit.compiler_pass}")
     if finding.culprit.source and finding.culprit.source.module:
         rows.append(f"- module: `{finding.culprit.source.module}`")
-    if finding.culprit.source:
+    if finding.culprit.source and finding.culprit.source.file:
         rows.append(f"- source: `{show_source(finding.culprit.source)}`: `{finding.culprit.source.code}`")
     label = _LABELS[finding.component.value]
     if label:

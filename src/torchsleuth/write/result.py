@@ -140,7 +140,7 @@ def _relative(path: Path | None, out: Path) -> str | None:
 
 def show_source(source: Source | None, base: Path | None = None) -> str | None:
     """file:line, relative to the working folder where it can be."""
-    if source is None:
+    if source is None or not source.file:
         return None
     here = base or Path.cwd()
     try:
