@@ -26,6 +26,7 @@ from torchsleuth.watch.hangs import HangWatch
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.rerun import Again
 from torchsleuth.watch.session import Options, processes
+from torchsleuth.watch.steps import Follower, component_of
 from torchsleuth.write.findings import Finding
 from torchsleuth.write.page_run import run_page
 from torchsleuth.write.result import Result, RunVerdict, to_json
@@ -53,6 +54,7 @@ class Settings:
     capture: str = "auto"  # "1": only keep what fails; "2": as auto; "3": keep every graph before it runs
     numbers: bool = False  # compare every graph with eager at once
     journal: Path | None = None  # of the Case that was named, to go on from
+    log: str = ""  # "steps" or "debug"
     locate: bool = False  # look inside the compiler even where nothing is reduced
 
 
@@ -63,29 +65,40 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
     session.mkdir(parents=True)
     dump_first = settings.capture == "3"
     options = Options(keep_going=settings.keep_going, hang_after=settings.hang_after, dump_first=dump_first,
-        numbers="backward" if settings.numbers else "",
+        numbers="backward" if settings.numbers else "", log=settings.log,
     )  # fmt: skip
     hang_judge = _HangJudge(out, settings.jobs)
     hangs = HangWatch(session, settings.hang_after, hang_judge.confirm)
+    steps = Follower(session, say)
+
+    def tick() -> bool:
+        steps.look()
+        return hangs.tick()
+
     with Interruption() as interruption:
         try:
-            ended = launcher.run(words, session, options, tick=hangs.tick)
+            ended = launcher.run(words, session, options, tick=tick)
         except CommandNotFound:
             _give_up(out)
             raise
+        steps.look()
         hang_judge.end()
         hangs.close()
         summary = summarise(session, ended.exit_code)
         if ended.interrupted and not summary.found:
             summary = replace(summary, found=hangs.interrupted())
         again = Again(words, out / "logs", ended.seconds) if settings.rerun and ended.seconds < _LONG_RUN else None
-        notes: tuple[str, ...] = ()
+        last = steps.unfinished()
+        notes: tuple[str, ...] = (f"the last step that began: {component_of(last)}: {last}",) if last else ()
         if settings.rerun and again is None and ended.exit_code:
-            notes = (_TOO_LONG.format(ended.seconds / 60),)
+            notes = (
+                *notes,
+                _TOO_LONG.format(ended.seconds / 60),
+            )
         if again is not None and _unexplained(summary, ended, settings):
             interruption.ends(again.end)
             looked = wrong_numbers.look(summary, again, say)
-            summary, notes = looked.summary, looked.notes
+            summary, notes = looked.summary, (*notes, *looked.notes)
         known = hang_judge.known
         return finish(summary, ended, tuple(command), out, settings, say, again, interruption, known, notes), out
 

@@ -54,6 +54,11 @@ import click
     is_flag=True,
     help="Compare every compiled graph with eager while the program runs (else only once it has failed).",
 )
+@click.option(
+    "--log",
+    type=click.Choice(["steps", "debug"]),
+    help="steps: print what the compiler begins and ends, while it does; debug: and each instruction that is traced.",
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
     out: Path | None,
@@ -65,6 +70,7 @@ def command(
     hang_after: float,
     capture: str,
     numerics: bool,
+    log: str | None,
     command: tuple[str, ...],
 ) -> int:
     """Watch a program; find what failed, where, and write a repro.py that needs only torch.
@@ -79,7 +85,7 @@ def command(
     from torchsleuth.write import terminal
 
     settings = pipeline.Settings(
-        out, budget, jobs, not no_minimize, keep_going, not no_rerun, hang_after, capture, numerics
+        out, budget, jobs, not no_minimize, keep_going, not no_rerun, hang_after, capture, numerics, log=log or ""
     )
     with terminal.progress() as say:
         result, folder = pipeline.run(command, settings, say)

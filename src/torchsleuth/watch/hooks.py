@@ -20,7 +20,7 @@ from typing import Any
 
 from torchsleuth import torch_api
 from torchsleuth.case.failure import Phase
-from torchsleuth.watch import begin
+from torchsleuth.watch import begin, steps
 from torchsleuth.watch.capture import Record
 from torchsleuth.watch.guarded import guarded
 from torchsleuth.watch.observer import Observer, forget_our_frames
@@ -37,7 +37,7 @@ def install(outbox: Outbox) -> Observer:
     global _installed
     if _installed is not None:
         return _installed
-    observer = _installed = Observer(outbox)
+    observer = _installed = Observer(outbox, steps.install(outbox, outbox.options.log))
     for name, patch in (
         ("torch._dynamo.convert_frame", _hook_frames),
         ("torch._dynamo.repro.after_dynamo", _hook_backends),

@@ -20,7 +20,7 @@ from torchsleuth import torch_api
 from torchsleuth.case import aten, folder
 from torchsleuth.case.effects import draws
 from torchsleuth.case.failure import Failure, Phase, of_exception
-from torchsleuth.watch import capture, surroundings
+from torchsleuth.watch import capture, steps, surroundings
 from torchsleuth.watch.capture import Record
 from torchsleuth.watch.guarded import complain, guarded
 from torchsleuth.watch.schedule import Schedule
@@ -68,8 +68,9 @@ class Ledger:
 
 
 class Observer:
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: Outbox, steps: steps.Writer | None = None) -> None:
         self._ledger = Ledger(outbox)
+        self._steps = steps
         self._local = threading.local()
         self._records: dict[str, Record] = {}
         self._graphs = 0
@@ -102,6 +103,8 @@ class Observer:
     def frame_began(self, frame: Any) -> Attempt:
         code = getattr(frame, "f_code", None)
         place = f"{code.co_filename}:{code.co_firstlineno} in {code.co_name}" if code else ""
+        if self._steps is not None:
+            self._steps.frame(place)
         attempt = Attempt(place, surroundings.changed_configs())
         self._attempts.append(attempt)
         return attempt
