@@ -38,7 +38,7 @@ TABLE = (
     ),
     Row(
         "sleuth_pre_dispatch",
-        "Dynamo's graph traced into ATen operators, with autograd and autocast still in it",
+        "Dynamo's graph traced into ATen operators, with autograd and autocast in it; NotTraceable for torch.func",
         "Dynamo, and the tracing into ATen operators",
     ),
     Row(

@@ -416,6 +416,18 @@ def test_gradients_switched_off_in_the_graph(backend: Any) -> None:
     torch.testing.assert_close(x.grad, torch.ones(3))
 
 
+def test_transforms_are_refused_where_they_would_be_lost() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.vmap(lambda row: row.sin().sum())(x)
+
+    x = torch.ones(2, 3)
+    with pytest.raises(Exception, match=r"NotTraceable: this graph has a vmap of torch\.func in it"):
+        torch.compile(f, backend="sleuth_pre_dispatch")(x)
+    for name in set(RECIPES) - {"sleuth_pre_dispatch", "sleuth_torchscript"}:
+        torch._dynamo.reset()
+        torch.testing.assert_close(torch.compile(f, backend=name)(x), f(x))
+
+
 def test_a_wrong_option_is_told_by_torch_compile() -> None:
     with pytest.raises(Exception, match="there is no option 'mods'; there are capture"):
         torch.compile(torch.sin, backend="sleuth_eager", options={"mods": []})(torch.ones(3))

@@ -57,6 +57,10 @@ class NotScriptable(RuntimeError):
     """TorchScript takes only part of Python and of torch; this graph is outside of it."""
 
 
+class NotTraceable(RuntimeError):
+    """Tracing before dispatch does not keep the transforms of functorch; this graph has one in it."""
+
+
 class BadRecipe(ValueError):
     """Options, or backends to be composed, that do not fit together."""
 

@@ -17,7 +17,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torchsleuth import torch_api
 from torchsleuth.backends import runners
 from torchsleuth.backends.fake_check import FakeCheck
-from torchsleuth.backends.mismatches import BadRecipe
+from torchsleuth.backends.faulty_match import bare_name
+from torchsleuth.backends.mismatches import BadRecipe, NotTraceable
 from torchsleuth.backends.schema_check import SchemaCheck
 
 Capture = Literal["dynamo", "pre_dispatch", "aot"]
@@ -104,6 +105,13 @@ class Recipe:
 
 def before_dispatch(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Dynamo's graph in ATen operators, traced with its fake tensors: real ones could be written to."""
+    transform = next((node for node in gm.graph.nodes if bare_name(node).endswith("_increment_nesting")), None)
+    if transform is not None:
+        name = bare_name(transform).partition("_")[0]
+        raise NotTraceable(
+            f"this graph has a {name} of torch.func in it, which is lost when it is traced before dispatch. "
+            "Try sleuth_eager for Dynamo's graph, or sleuth_aot for one in ATen operators."
+        )
     inputs = torch_api.traced_inputs(gm)
     with traceback.preserve_node_meta(), torch_api.real_constants_allowed(inputs):  # the first keeps the user's lines
         return make_fx(torch.fx.Interpreter(gm).run, pre_dispatch=True)(*inputs)
