@@ -28,6 +28,7 @@ ALL_ROOMS = frozenset((*SHARED, *IN_ORDER, *BESIDE))
 # "__init__" as an imported room means the public API: a name taken from `torchsleuth` itself.
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "errors": frozenset(),
+    "backend_table": frozenset(),
     "torch_api": frozenset({"errors"}),
     **{room: frozenset((*SHARED, *IN_ORDER[:place])) for place, room in enumerate(IN_ORDER)},
     **{room: frozenset((*SHARED, "case", "referee", "watch", "judge")) for room in BESIDE},
@@ -53,7 +54,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "scripts": ALL_ROOMS | {"pipeline"},
     "checked": ALL_ROOMS | {"kept", "minimise", "pipeline", "scripts"},
     "__init__": ALL_ROOMS | {"calling", "checking", "pipeline", "watching"},
-    "cli": ALL_ROOMS | {"checked", "doctor", "explaining", "kept", "pipeline", "scripts", "__init__"},
+    "cli": ALL_ROOMS | {"backend_table", "checked", "doctor", "explaining", "kept", "pipeline", "scripts", "__init__"},
     "__main__": frozenset({"cli"}),
     AUTOLOAD: frozenset((*SHARED, "case", "watch")),
 }

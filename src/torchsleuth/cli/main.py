@@ -20,6 +20,7 @@ _COMMANDS = {
     "show": "what a run found, again",
     "verify": "does a repro still fail, here and under other interpreters?",
     "pack": "one zip to attach to an issue: paths redacted, data listed",
+    "backends": "the debugging backends for torch.compile: what each runs and rules out",
     "doctor": "can torchsleuth work here?",
 }
 

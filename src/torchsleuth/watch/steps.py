@@ -102,6 +102,7 @@ class _Read:
 
     offset: int = 0
     open: dict[int, list[_Open]] = field(default_factory=dict)  # by thread
+    frame: dict[int, str] = field(default_factory=dict)  # that Dynamo looks at, by thread
 
 
 class Follower:
@@ -144,15 +145,16 @@ def _line(known: _Read, row: dict[str, Any]) -> Iterator[str]:
     at, stack = float(row["at"]), known.open.setdefault(int(row["thread"]), [])
     head = f"{at:9.3f}s {'[' + row['id'] + ']' if row.get('id') else '':6} {'  ' * len(stack)}"
     if "frame" in row:
-        yield f"{head}frame {row['frame']}"
+        known.frame[int(row["thread"])] = str(row["frame"])  # most are skipped, and never compiled
     elif "instruction" in row:
         yield f"{head}{row['instruction']}"
     elif "begins" in row:
         step = str(row["begins"])
         if stack:
             stack[-1].inner = True
+        of = known.frame.pop(int(row["thread"]), "") if step == "dynamo" else ""
         stack.append(_Open(step, at))
-        yield f"{head}{component_of(step)}: {step}"
+        yield f"{head}{component_of(step)}: {step}{' of ' + of if of else ''}"
     elif any(one.step == row["ends"] for one in stack):
         while stack[-1].step != row["ends"]:
             stack.pop()  # an exception went through it
