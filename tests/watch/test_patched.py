@@ -14,9 +14,13 @@ from torchsleuth.watch import patched
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = ModuleType("torch._inductor.of_a_test")
-    module.table = {i: _torchs_own() for i in range(30)}  # type: ignore[attr-defined]
+    module.table = {OpOverload(): _torchs_own()}  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     return module
+
+
+class OpOverload:
+    """Stands for torch's class of that name."""
 
 
 def _torchs_own():
@@ -45,7 +49,7 @@ def test_nothing_is_found_where_nobody_patches(compiler) -> None:
 
 
 def test_an_entry_of_a_registry(compiler, user) -> None:
-    compiler.table[3] = user(SOURCE).wrong
+    compiler.table[OpOverload()] = user(SOURCE).wrong
     assert patched.modules_that_patch() == ("patches_of_mine",)
 
 
@@ -71,6 +75,12 @@ def test_a_pattern_of_the_users(compiler, user) -> None:
 
 def test_a_class_of_another_package_is_no_patch(compiler) -> None:
     compiler.click = importlib.import_module("click").Group
+    assert patched.modules_that_patch() == ()
+
+
+def test_what_a_library_adds_to_modules_is_no_patch(compiler, user) -> None:
+    compiler.Module = type("Module", (), {"__module__": "torch.nn.modules.module", "smart_apply": user(SOURCE).wrong})
+    compiler.seen = {"by name": user(SOURCE).wrong}
     assert patched.modules_that_patch() == ()
 
 

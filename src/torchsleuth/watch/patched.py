@@ -25,7 +25,6 @@ _OF_TORCH = {
 }  # fmt: skip
 _PATTERNS = "PatternMatcherPass"
 _LONGEST = 20_000  # characters of a module that is carried whole
-_LARGE = 20  # entries: from so many on a table is one of the compiler's registries
 
 
 def code_that_patches() -> tuple[Code, ...]:
@@ -78,14 +77,19 @@ def _functions(values: list[Any]) -> Iterator[Any]:
     for value in values:
         if isinstance(value, FunctionType):
             yield value
-        elif isinstance(value, type) and value.__module__.startswith("torch"):
+        elif isinstance(value, type) and value.__module__.startswith(_COMPILER):  # libraries add to nn.Module
             yield from (f for f in (_plain(v) for v in list(vars(value).values())) if isinstance(f, FunctionType))
-        elif isinstance(value, Mapping) and len(value) >= _LARGE:
-            yield from (f for f in list(value.values()) if isinstance(f, FunctionType))
+        elif isinstance(value, Mapping):
+            yield from (f for key, f in list(value.items()) if _is_operator(key) and isinstance(f, FunctionType))
         elif isinstance(value, list) and value and type(value[0]).__name__ == _PATTERNS:
             yield from _functions(value)
         elif type(value).__name__ == _PATTERNS:  # by name: asking any object for an attribute may do anything
             yield from _handlers(vars(value).get("patterns") or {})
+
+
+def _is_operator(key: object) -> bool:
+    """Registries of lowerings and decompositions go by operator; other tables may hold anything of the program's."""
+    return type(key).__name__ in ("OpOverload", "OpOverloadPacket")
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ a branch are followed.  An instruction that is not known stands as a comment, so
 from __future__ import annotations
 
 import dis
+import re
 from collections.abc import Sequence
 from types import CodeType
 
@@ -176,9 +177,16 @@ def _step(each: dis.Instruction, stack: list[str]) -> list[str]:
             return []
         stack.append(f"item_{each.offset}")  # the list may be another one by the time this is used
         return [f"item_{each.offset} = {holder}[{index}]"]
+    elif name == "BINARY_SLICE":
+        end, start, holder = _pop(stack), _pop(stack), _pop(stack)
+        stack.append(f"{holder}[{start}:{end}]")
+    elif name == "STORE_SLICE":
+        end, start, holder, stored = _pop(stack), _pop(stack), _pop(stack), _pop(stack)
+        return [f"{holder}[{start}:{end}] = {stored}"]
     elif name in ("BINARY_OP", "COMPARE_OP"):
         right, left = _pop(stack), _pop(stack)
-        stack.append(f"({left} {each.argrepr or value} {right})")
+        sign = re.sub(r"bool\((.*)\)", r"\1", each.argrepr or str(value))  # Python 3.13 writes bool(>)
+        stack.append(f"({left} {sign} {right})")
     elif name.startswith(("BINARY_", "INPLACE_")) and name.partition("_")[2] in _OLD_BINARY:
         right, left = _pop(stack), _pop(stack)
         stack.append(f"({left} {_OLD_BINARY[name.partition('_')[2]]} {right})")
