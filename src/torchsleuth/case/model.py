@@ -101,6 +101,11 @@ class Backend:
     mode: str | None = None
     code: Code | None = None
 
+    @property
+    def runs_eagers_kernels(self) -> bool:
+        """Whether it computes as eager does, operator by operator: then it may differ by next to nothing."""
+        return self.registered and self.name in ("eager", "aot_eager", "sleuth_eager", "sleuth_aot")
+
 
 @dataclass(frozen=True)
 class Autocast:

@@ -16,14 +16,16 @@ from torchsleuth.referee.values import Seen, flatten
 Function = Callable[..., Any]
 
 
-def check_graph(eager: Function, compiled: Function, inputs: Sequence[Any], *, backward: bool) -> Report:
+def check_graph(
+    eager: Function, compiled: Function, inputs: Sequence[Any], *, backward: bool, same_kernels: bool = False
+) -> Report:
     """Outputs, what is left in inputs, and gradients where `backward` asks for them and there are any."""
 
     def run(function: Function) -> list[Seen]:
         return observe(function, inputs, backward=backward)
 
     with untouched_generators():
-        return referee(lambda: run(eager), lambda: run(compiled))
+        return referee(lambda: run(eager), lambda: run(compiled), same_kernels=same_kernels)
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,19 @@ def _on_devices() -> list[torch.Tensor]:
     return torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else []
 
 
-def check_call(eager: Function, before: Before, outputs: Any, inputs: Sequence[Any]) -> Report:
+def check_call(
+    eager: Function, before: Before, outputs: Any, inputs: Sequence[Any], *, same_kernels: bool = False
+) -> Report:
     """A call that was made: what it gave, and what it left in its inputs."""
     got = list(flatten(outputs, "out"))
     got += [s for i, v in enumerate(inputs) if isinstance(v, torch.Tensor) for s in flatten(v, f"inputs[{i}]")]
     with untouched_generators():
-        return referee(lambda: observe(eager, before.inputs, backward=False), lambda: got, reset=before.reset)
+        return referee(
+            lambda: observe(eager, before.inputs, backward=False),
+            lambda: got,
+            reset=before.reset,
+            same_kernels=same_kernels,
+        )
 
 
 def observe(function: Function, inputs: Sequence[Any], *, backward: bool) -> list[Seen]:

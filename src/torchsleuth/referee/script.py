@@ -32,7 +32,11 @@ class Wrong(WrongNumbers):
 
 
 def check(
-    run: Callable[[Any], Any], eager: Callable[[], Any], compiled: Callable[[], Any], names: Sequence[str]
+    run: Callable[[Any], Any],
+    eager: Callable[[], Any],
+    compiled: Callable[[], Any],
+    names: Sequence[str],
+    same_kernels: bool = False,
 ) -> None:
     """Raises Wrong where compiled code is wrong.  `names` are those of what `run` returns, in order."""
 
@@ -42,7 +46,7 @@ def check(
         return [s for name, value in zip(names, values, strict=True) for s in flatten(value, name)]
 
     with _loading_through_operators():
-        report = referee(lambda: seen(eager()), lambda: seen(compiled()))
+        report = referee(lambda: seen(eager()), lambda: seen(compiled()), same_kernels=same_kernels)
     if report.wrong:
         raise Wrong(report)
 

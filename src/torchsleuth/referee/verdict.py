@@ -14,6 +14,8 @@ import torch
 
 _TIMES_EAGER = 10.0  # compiled code sums in another order, and is not called wrong for it
 _ROUNDINGS = 10.0
+ROUNDING = "no more than rounding explains"
+_LAST_PLACES = 100.0  # that the same kernels may be apart, where nothing makes them differ
 _UNSTABLE = 1e-2  # of its size: what moves so far under a nudge says nothing
 
 
@@ -138,7 +140,27 @@ def _floats(path: str, eager: torch.Tensor, compiled: torch.Tensor, given: Refer
         return Difference(path, "values", line, worse / unit, own / unit, scale)
     if bool((e.isfinite() != c.isfinite()).any()):
         return Difference(path, "nan", _classes(e, c, r), excused="float64 sides with compiled, not with eager")
-    return Difference(path, "values", line, worse / unit, own / unit, scale, "no more than rounding explains")
+    return Difference(path, "values", line, worse / unit, own / unit, scale, ROUNDING)
+
+
+def beyond(path: str, eager: torch.Tensor, compiled: torch.Tensor, moved: Sequence[Any]) -> Difference | None:
+    """Of the same kernels: more apart than eager is from itself, moved in the last place."""
+    near = [_doubles(other) for other in moved if _comparable(other, eager)]
+    if not near or not eager.dtype.is_floating_point:
+        return None
+    e, c = _doubles(eager), _doubles(compiled)
+    counted = e.isfinite() & c.isfinite()
+    scale, apart = _rms(e[counted]), _rms((c - e)[counted])
+    noise = max(_rms((other - e)[counted]) for other in near)
+    if not apart > _TIMES_EAGER * noise + _LAST_PLACES * _epsilon(eager.dtype) * scale:
+        return None
+    away = torch.where(counted, (c - e).abs(), torch.zeros_like(e))
+    place = _unravel(int(away.argmax()), e.shape)
+    line = (
+        f"RMS difference from eager {apart:.3g}, where the same kernels may be {noise:.3g} apart; "
+        f"worst at {list(place)}: compiled {c[place].item():.6g}, eager {e[place].item():.6g}"
+    )
+    return Difference(path, "values", line, apart / (scale or 1.0), noise / (scale or 1.0), scale)
 
 
 def _without_reference(path: str, eager: torch.Tensor, compiled: torch.Tensor) -> Difference:
@@ -163,7 +185,7 @@ def _without_reference(path: str, eager: torch.Tensor, compiled: torch.Tensor) -
         f"worst at {list(place)}: compiled {c[place].item():.6g}, eager {e[place].item():.6g}"
     )
     loose = max(1e-3, 30 * _epsilon(eager.dtype))
-    excused = "" if error > loose * (scale or 1.0) else "no more than rounding explains"
+    excused = "" if error > loose * (scale or 1.0) else ROUNDING
     return Difference(path, "values", line, error / (scale or 1.0), excused=excused)
 
 

@@ -36,10 +36,11 @@ def look(
     assert record.eager is not None
     began = time.perf_counter()
     eager = record.eager.forward
-    report = check_call(eager, given, outputs, inputs)
+    same = record.sketch.surroundings.backend.runs_eagers_kernels
+    report = check_call(eager, given, outputs, inputs, same_kernels=same)
     wanted = backward and record.sketch.surroundings.grad
     if wanted and not report.wrong and any(getattr(v, "requires_grad", False) for v in given.inputs):
-        report = check_graph(eager, compiled, given.inputs, backward=True)
+        report = check_graph(eager, compiled, given.inputs, backward=True, same_kernels=same)
     schedule.looked(record.number, time.perf_counter() - began, wrong=bool(report.wrong))
     return named(report, record)
 

@@ -67,7 +67,8 @@ def write_runs(script: Script, target: Callable, arguments: Sequence[str]) -> No
     if script.refereed:
         script.imports.add("from torchsleuth.referee.script import check")
         names = ", ".join(repr(name) for name, _ in shown)
-        script.run.append(f"check(run, lambda: {target.maker}, lambda: {target.compiled}, [{names}])")
+        same = ", same_kernels=True" if script.case.surroundings.backend.runs_eagers_kernels else ""
+        script.run.append(f"check(run, lambda: {target.maker}, lambda: {target.compiled}, [{names}]{same})")
         return
     limits = "" if check.rtol is None else f", rtol={check.rtol:.1g}, atol={check.atol or 0.0:.1g}"
     script.run += [

@@ -1,0 +1,55 @@
+"""A backend that runs eager's own kernels is held to more: low precision in the program is no excuse for it."""
+
+from __future__ import annotations
+
+import torch
+
+from torchsleuth.referee.referee import Report, referee
+from torchsleuth.referee.values import Seen
+
+
+def _inputs() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    return torch.randn(32, 64), torch.randn(64, 64), torch.randn(64, 64)
+
+
+def _island(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """A float32 island after a body in bfloat16."""
+    return (x.bfloat16() @ w.bfloat16()).float() @ v
+
+
+def _flooded(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return ((x.bfloat16() @ w.bfloat16()) @ v.bfloat16()).float()
+
+
+def _another_order(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    h = (x.bfloat16() @ w.bfloat16()).float()
+    return h[:, :32] @ v[:32] + h[:, 32:] @ v[32:]
+
+
+def judged(compiled, *, same_kernels: bool) -> Report:
+    def run(function):
+        return lambda: [Seen("out", function(*_inputs()))]
+
+    return referee(run(_island), run(compiled), same_kernels=same_kernels)
+
+
+def test_rounding_of_the_body_hides_a_flooded_island_from_float64() -> None:
+    assert not judged(_flooded, same_kernels=False).wrong
+
+
+def test_the_same_kernels_do_not_differ_so_much() -> None:
+    report = judged(_flooded, same_kernels=True)
+    [wrong] = report.wrong
+    assert "where the same kernels may be" in wrong.text
+    assert wrong.compiled_error > 10 * wrong.eager_error
+
+
+def test_sums_in_another_order_are_no_bug_of_theirs() -> None:
+    report = judged(_another_order, same_kernels=True)
+    assert not report.wrong
+
+
+def test_a_run_that_is_alike_needs_no_excuse() -> None:
+    report = judged(_island, same_kernels=True)
+    assert (report.wrong, report.excused, report.compared) == ((), (), 1)
