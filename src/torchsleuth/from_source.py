@@ -165,12 +165,17 @@ def _with_docstring(text: str, finding: Finding, found: Found, imports: Sequence
         repro_text.headline(failure),
         f"{failure.kind.value} in {finding.component.value}.",
         f"torch {hello.get('torch', 'unknown')}, python {hello.get('python', 'unknown')}.",
-        "Passes with TORCH_COMPILE_DISABLE=1. It is the program's own source: no graph that Dynamo captured shows it.",
+        f"Passes with {_off(text)}. It is the program's own source: no graph that Dynamo captured shows it.",
     ]
     foreign = [name for name in imports if name != "torch"]
     said += [f"Needs besides torch: {', '.join(foreign)}."] if foreign else []
     told = "\n".join(textwrap.fill(s.replace("\\", "/").replace('"""', "'''"), 110) for s in said)
     return f'"""{told}\n"""\n{text}'
+
+
+def _off(text: str) -> str:
+    """How a script is run uncompiled: where it needs fullgraph=True, TORCH_COMPILE_DISABLE=1 raises an error itself."""
+    return 'torch.compiler.set_stance("force_eager")' if "fullgraph" in text else "TORCH_COMPILE_DISABLE=1"
 
 
 def imported(text: str) -> tuple[str, ...]:

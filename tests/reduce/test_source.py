@@ -150,3 +150,16 @@ def test_every_proposal_is_python_or_nothing(body: list[str]) -> None:
             text = written(proposal)
             assert text is None or ast.parse(text) is not None
     assert ast.unparse(tree) == ast.unparse(ast.parse("\n".join(body))), "the tree itself is left alone"
+
+
+def test_fullgraph_goes_first_where_it_does_not_matter() -> None:
+    tree = ast.parse("kw = {'backend': 'eager', 'fullgraph': True}\ncompile(f, fullgraph=True, dynamic=True)")
+    assert written(expressions.with_breaks_allowed(tree)) == "kw = {'backend': 'eager'}\ncompile(f, dynamic=True)\n"
+    asked: list[str] = []
+
+    def judge(texts: Sequence[str]) -> list[bool]:
+        asked.extend(texts)
+        return [True] * len(texts)
+
+    Shrinker("go(fullgraph=True)\nstay()\n", judge).shrink()
+    assert asked[0] == "go()\nstay()\n"

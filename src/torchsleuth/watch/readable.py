@@ -53,7 +53,7 @@ class _Reader:
             if i in seen and i != start:
                 return [*lines, f"{pad}# goes on as above"]
             if name.startswith("JUMP") and "_IF_" not in name:
-                if "BACKWARD" in name:
+                if self._at[each.argval] <= i:  # Python 3.10 has no word of its own for a jump backwards
                     return [*lines, f"{pad}# and again from the top of the loop"]
                 i = self._at[each.argval]
                 continue

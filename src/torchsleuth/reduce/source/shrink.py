@@ -31,6 +31,7 @@ class Shrinker:
     def shrink(self) -> str:
         try:
             self._plain()
+            self._try([expressions.with_breaks_allowed(self._tree)])
             self._apart()
             for _ in range(_ROUNDS):
                 before = self.text
