@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -103,18 +104,10 @@ PARTITIONER = """
 import torch
 from torch._functorch import partitioners
 
-old = partitioners.fx_graph_cse
+def wrong(*args, **kwargs):
+    raise ValueError("planted")
 
-def wrong(graph):
-    found = old(graph)
-    nodes = found.find_nodes(op="call_function", target=torch.ops.aten.OP.default)
-    if nodes and ERROR:
-        raise ValueError("planted")
-    for node in nodes:
-        node.target = torch.ops.aten.cos.default
-    return found
-
-partitioners.fx_graph_cse = wrong
+partitioners.solve_min_cut = wrong
 """
 
 FUSION = """
@@ -189,7 +182,7 @@ def _pass(where: str, name: str, says: str) -> Place:
 
 PLACES = {
     "decomposition": Place(DECOMPOSITION, "decomposition", "decomposition of aten.OP.default", "silu", "silu_backward"),
-    "partitioner": Place(PARTITIONER, "partitioner", "", None, "rsqrt"),
+    "partitioner": Place(PARTITIONER, "partitioner", "", None, "rsqrt", kinds=("error",)),
     "joint pass": _pass("joint_graph", "constant_fold_uniform_value", "joint-graph pass constant_fold_uniform_value"),
     "post-grad pass": _pass("post_grad", "remove_assert_ops", "post-grad pass remove_assert_ops"),
     "custom pass": Place(
@@ -198,8 +191,10 @@ PLACES = {
         "post-grad pass post_grad_custom_post_pass",
     ),
     "lowering": Place(LOWERING, "inductor", "lowering of aten.OP.default"),
-    "fusion": Place(FUSION, "inductor", "fusion of"),
-    "C++ override": Place(VECTOR, "inductor", "lowering of aten.OP.default, with vectorised C++", kinds=("numbers",)),
+    "fusion": Place(FUSION, "inductor", "fusion of", "cos", "sin"),
+    "C++ override": Place(
+        VECTOR, "inductor", "lowering of aten.OP.default, with vectorised C++", "cos", "sin", kinds=("numbers",)
+    ),
     "buffer reuse": Place(REUSE, "inductor", "buffer reuse", kinds=("error",)),
 }
 
@@ -229,6 +224,8 @@ def try_one(name: str, kind: str, side: str, jobs: int) -> Row:
             [sys.executable, "-m", "torchsleuth", "run", "--out", "out", "--jobs", str(jobs), sys.executable,
              "program.py"],
             cwd=here, capture_output=True, check=False,
+            # torch's cache does not know what was planted: a program would be given another's kernels.
+            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(here / "cache")},
         )  # fmt: skip
         seconds = time.perf_counter() - began
         failures = json.loads((here / "out" / "result.json").read_text())["failures"]

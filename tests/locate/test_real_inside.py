@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ def locate(folder: Path, place: str, kind: str, side: str) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-m", "torchsleuth", "locate", "--out", "out", sys.executable, "program.py"],
         cwd=folder, capture_output=True, text=True, check=False,
+        env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")},  # it does not know what was planted
     )  # fmt: skip
     assert done.returncode == 1, done.stderr[-3000:]
     found: dict[str, Any] = json.loads((folder / "out" / "result.json").read_text())["failures"][0]
