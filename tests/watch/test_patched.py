@@ -33,6 +33,7 @@ def _torchs_own():
 @pytest.fixture
 def user(tmp_path, monkeypatch: pytest.MonkeyPatch):
     def make(source: str) -> ModuleType:
+        patched._code.cache_clear()
         (tmp_path / "patches_of_mine.py").write_text(source)
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.delitem(sys.modules, "patches_of_mine", raising=False)

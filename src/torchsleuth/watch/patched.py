@@ -7,6 +7,7 @@ a Case compiles as the program did only where the module that did so is imported
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
@@ -29,6 +30,12 @@ _LONGEST = 20_000  # characters of a module that is carried whole
 
 def code_that_patches() -> tuple[Code, ...]:
     """What a Case must run first: each such module's source where that stands alone, else its import."""
+    return _code(len(sys.modules))
+
+
+@functools.lru_cache(maxsize=1)
+def _code(_: int) -> tuple[Code, ...]:
+    """Found anew when something was imported since: who patches does so then, and looking takes a tenth of a second."""
     return tuple(_carry(name) for name in modules_that_patch())
 
 
