@@ -9,8 +9,13 @@ from pathlib import Path
 import pytest
 from findings_by_hand import FAILURE, SCRIPT, a_finding, a_repro
 
+from torchsleuth.case.ir import Source
+from torchsleuth.judge.applied import Applied
+from torchsleuth.locate.ablation import Row
+from torchsleuth.locate.inside import Located
 from torchsleuth.locate.ladder import Component
 from torchsleuth.write import issue
+from torchsleuth.write.findings import Culprit
 
 
 def headings(text: str) -> list[str]:
@@ -23,7 +28,7 @@ def test_the_sections_of_a_verified_failure(tmp_path: Path) -> None:
         "# RuntimeError: no kernel for 3", "## Repro", "## Ablation", "## Error", "## Versions",
     ]  # fmt: skip
     assert "- kind: compile-error, compile-forward\n- component: inductor\n- operator: `aten.relu.default`\n" in text
-    assert "- source: `model.py:31`: `return torch.relu(x)`\n- label: module: inductor\n" in text
+    assert "- source: `model.py:31`: `return torch.relu(x)`\n- labels: module: inductor, oncall: cpu inductor\n" in text
     assert "Verified: it failed in the same way in 3 of 3 fresh processes" in text
     assert f"```python\n{SCRIPT.rstrip()}\n```" in text
     assert "- torch: 2.13.0+cpu\n- python: 3.11.7\n" in text
@@ -83,3 +88,23 @@ def test_workaround_first_then_the_repro_then_what_is_known_of_it(tmp_path: Path
     ]  # fmt: skip
     places = [text.index(part) for part in order]
     assert places == sorted(places)
+
+
+def test_labels_go_by_what_the_script_needs(tmp_path: Path) -> None:
+    repro = a_repro(tmp_path)
+    on_cuda = replace(repro, source='x = torch.ones(2, device="cuda")\ntorch._dynamo.maybe_mark_dynamic(x, 0)\n')
+    finding = replace(a_finding(tmp_path, repro=on_cuda), component=Component.INDUCTOR)
+    assert issue.labels_of(finding) == ["module: inductor", "module: dynamic shapes"]
+    assert issue.labels_of(replace(finding, component=Component.DYNAMO)) == ["module: dynamo", "module: dynamic shapes"]
+
+
+def test_what_was_found_inside_the_compiler_is_shown_at_work(tmp_path: Path) -> None:
+    blamed = Applied("post_grad_passes", "remove_noop_ops", 0, "a\nb = copy(a)\nreturn b", "a\nreturn a")
+    found = Located(blamed, 4, 22, True, False, ("Without it alone, it passes.",))
+    culprit = Culprit("aten.copy.default", found.name, Source("model.py", 3, module="encoder.layers[3]"))
+    finding = replace(a_finding(tmp_path), inside=found, culprit=culprit, ablation=(Row("autocast", True),))
+    text = issue.write(finding)
+    assert "- inside: post-grad pass remove_noop_ops\n- module: `encoder.layers[3]`" in text
+    assert "## Inside the compiler\n\n- Without it alone, it passes.\n" in text
+    assert "-b = copy(a)\n-return b\n+return a" in text
+    assert "| without autocast | no | |" in text

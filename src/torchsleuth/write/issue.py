@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torchsleuth.locate.ladder import Component
 from torchsleuth.write.findings import Finding
 from torchsleuth.write.repro_text import headline
 from torchsleuth.write.result import difference, show_source
@@ -61,13 +62,24 @@ def _summary(finding: Finding) -> list[str]:
         rows.append(f"- module: `{finding.culprit.source.module}`")
     if finding.culprit.source and finding.culprit.source.file:
         rows.append(f"- source: `{show_source(finding.culprit.source)}`: `{finding.culprit.source.code}`")
-    label = _LABELS[finding.component.value]
-    if label:
-        rows.append(f"- label: {label}")
+    labels = labels_of(finding)
+    if labels:
+        rows.append(f"- label{'s' * (len(labels) > 1)}: {', '.join(labels)}")
     if finding.swallowed:
         rows.append("- the program went on in eager, because `suppress_errors` is set")
     rows += [f"- not kept: {what}" for what in finding.unknown]
     return rows
+
+
+def labels_of(finding: Finding) -> list[str]:
+    """What maintainers would put on it: by component, and what the reduced script still needs."""
+    script = finding.repro.source if finding.repro is not None else ""
+    found = [_LABELS[finding.component.value]]
+    if finding.component is Component.INDUCTOR and script and "cuda" not in script and "xpu" not in script:
+        found.append("oncall: cpu inductor")
+    if "mark_dynamic(" in script or "dynamic=True" in script:
+        found.append("module: dynamic shapes")
+    return [label for label in found if label]
 
 
 def _inside(finding: Finding) -> list[str]:
