@@ -98,7 +98,7 @@ def _failure(failure: Mapping[str, Any]) -> Content:
         ("error", tag("code", failure["fingerprint"])),
     ]
     rows += [
-        (name, tag("code", str(value)))
+        (name, tag("pre" if "\n" in str(value) else "code", str(value)))
         for name, value in (
             ("operator", culprit["op"]),
             ("inside the compiler", culprit["pass"]),

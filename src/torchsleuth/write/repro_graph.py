@@ -25,12 +25,19 @@ def nodes_of(source: str) -> list[Node]:
 def _statements(body: list[ast.stmt]) -> Iterator[Node]:
     for statement in body:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            reads = tuple(
-                each.id for each in ast.walk(statement.value) if isinstance(each, ast.Name) and each.id != "torch"
-            )
-            yield statement.targets[0].id, _label(statement.value), reads
+            yield statement.targets[0].id, _label(statement.value), _reads(statement.value)
+        elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
+            target = ast.unparse(statement.targets[0])
+            yield f"line {statement.lineno}", f"{target} = {ast.unparse(statement.value)}", _reads(statement)
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):  # it changes what it is given
+            yield f"line {statement.lineno}", _label(statement.value), _reads(statement.value)
         elif isinstance(statement, ast.With):
             yield from _statements(statement.body)
+
+
+def _reads(node: ast.AST) -> tuple[str, ...]:
+    found = [each.id for each in ast.walk(node) if isinstance(each, ast.Name) and each.id != "torch"]
+    return tuple(dict.fromkeys(found))
 
 
 def _label(value: ast.expr) -> str:
