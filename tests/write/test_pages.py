@@ -161,7 +161,7 @@ def test_the_graph_is_read_from_the_repro() -> None:
     assert nodes_of(source) == [("x", "x", ()), ("w", "w", ()), ("a", "relu()", ("x",)), ("b", "a @ w", ("a", "w"))]
     assert nodes_of("this is no python") == []
     writes = "def f(x, y):\n    y[0:] = x\n    x.add_(1)\n    return (x,)\n"
-    assert nodes_of(writes)[2:] == [("line 2", "y[0:] = x", ("y", "x")), ("line 3", "x.add_()", ("x",))]
+    assert nodes_of(writes)[2:] == [("line 2", "y[0:] = x", ("x", "y")), ("line 3", "x.add_()", ("x",))]
     assert nodes_of("import torch\n") == []
 
 
