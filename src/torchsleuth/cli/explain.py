@@ -6,20 +6,11 @@ from pathlib import Path
 
 import click
 
+from torchsleuth.cli import options
 
-@click.command(
-    "explain",
-    context_settings={
-        "ignore_unknown_options": True,
-        "allow_interspersed_args": False,
-        "help_option_names": ["-h", "--help"],
-    },
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Output folder (default: a new one in torchsleuth-out/).",
-)
+
+@click.command("explain", context_settings=options.OF_A_COMMAND)
+@options.out
 @click.option("--fullgraph", is_flag=True, help="End the program at its first graph break, with status 1.")
 @click.option(
     "--try-dynamic", is_flag=True, help="Run it once more with changing sizes marked dynamic, and say what that stops."

@@ -6,22 +6,13 @@ from pathlib import Path
 
 import click
 
+from torchsleuth.cli import options
 
-@click.command(
-    "locate",
-    context_settings={
-        "ignore_unknown_options": True,
-        "allow_interspersed_args": False,
-        "help_option_names": ["-h", "--help"],
-    },
-)
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Output folder (default: a new one).")
-@click.option(
-    "--budget", type=click.FloatRange(min=0), default=600.0, show_default=True, metavar="S", help="Seconds to spend."
-)
-@click.option(
-    "--jobs", type=click.IntRange(min=1), default=2, show_default=True, metavar="N", help="Judgements at once."
-)
+
+@click.command("locate", context_settings=options.OF_A_COMMAND)
+@options.out
+@options.budget
+@options.jobs
 @click.option("--trust", is_flag=True, help="Run the code that a Case brings along (a backend, an operator).")
 @click.argument("what", metavar="CASE|COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(out: Path | None, budget: float, jobs: int, trust: bool, what: tuple[str, ...]) -> int:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from torchsleuth.cli import options
+
 
 def _list_passes(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     if not wanted or context.resilient_parsing:
@@ -18,13 +20,9 @@ def _list_passes(context: click.Context, parameter: click.Parameter, wanted: boo
 
 
 @click.command("minimize", context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Output folder (default: a new one).")
-@click.option(
-    "--budget", type=click.FloatRange(min=0), default=600.0, show_default=True, metavar="S", help="Seconds to spend."
-)
-@click.option(
-    "--jobs", type=click.IntRange(min=1), default=2, show_default=True, metavar="N", help="Judgements at once."
-)
+@options.out
+@options.budget
+@options.jobs
 @click.option("--trust", is_flag=True, help="Run the code that the Case brings along (a backend, an operator).")
 @click.option(
     "--list-passes",

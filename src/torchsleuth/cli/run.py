@@ -6,31 +6,13 @@ from pathlib import Path
 
 import click
 
+from torchsleuth.cli import options
 
-@click.command(
-    "run",
-    context_settings={
-        "ignore_unknown_options": True,
-        "allow_interspersed_args": False,
-        "help_option_names": ["-h", "--help"],
-    },
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Output folder (default: a new one in torchsleuth-out/).",
-)
-@click.option(
-    "--budget",
-    type=click.FloatRange(min=0),
-    default=600.0,
-    show_default=True,
-    metavar="S",
-    help="Seconds to spend after the program ended.",
-)
-@click.option(
-    "--jobs", type=click.IntRange(min=1), default=2, show_default=True, metavar="N", help="Judgements at once."
-)
+
+@click.command("run", context_settings=options.OF_A_COMMAND)
+@options.out
+@options.budget
+@options.jobs
 @click.option("--no-minimize", is_flag=True, help="Stop at the first verified repro.")
 @click.option("--keep-going", is_flag=True, help="Run a failing graph in eager and let the program go on.")
 @click.option("--no-rerun", is_flag=True, help="Never run the program a second time.")
