@@ -71,6 +71,7 @@ def cpp_compiler(torch_api: str) -> str:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return str(module.cpp_compiler())
 
