@@ -74,6 +74,23 @@ def test_the_graph_is_printed_around_the_last_that_goes(gate, tmp_path: Path) ->
     assert [(one.before, one.after) for one in applied.read(tmp_path)] == [("", ""), ("before", "after"), ("", "")]
 
 
+def test_a_list_that_is_full_says_nothing_more(gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(switchboard, "_MOST_LINES", 2)
+    opened = gate(first=4, among=STAGES)
+    last = About("post_grad_passes", "D", graph=lambda: "g")
+    assert asked(opened, "ABC") == "ABC"
+    assert opened.begins(last)
+    opened.ended(last)
+    assert asked(opened, "E") == ""
+    assert [one.name for one in applied.read(tmp_path)] == ["A", "B"]
+
+
+def test_an_end_whose_beginning_is_not_listed_is_passed_over(tmp_path: Path) -> None:
+    rows = [{"stage": "lowering", "name": "a"}, {"ended": 7, "after": "g"}]
+    (tmp_path / applied.NAME).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert applied.read(tmp_path) == (Applied("lowering", "a"),)
+
+
 def test_the_line_is_the_innermost_of_the_judged_script(gate, tmp_path: Path) -> None:
     trace = (
         'File "/x/repro.py", line 3, in f\n  y\nFile "/x/repro.py", line 9, in g\n  z\nFile "/t/nn.py", line 1, in h\n'

@@ -51,8 +51,8 @@ def read(folder: Path) -> tuple[Applied, ...]:
             row = json.loads(line)
         except json.JSONDecodeError:
             break  # cut off by a kill
-        if "ended" in row:
-            found[row["ended"]] = replace(found[row["ended"]], after=row["after"])
-        else:
+        if "ended" not in row:
             found += from_json([row])
+        elif row["ended"] < len(found):  # its own row may be one that was cut off
+            found[row["ended"]] = replace(found[row["ended"]], after=row["after"])
     return tuple(found)

@@ -20,7 +20,7 @@ from pathlib import Path
 from torchsleuth.judge import applied
 from torchsleuth.torch_api.applications import About, on_application
 
-_MOST_LINES = 50_000  # of the list; a compile that does more is let through unlisted
+_MOST_LINES = 50_000  # of the list; what comes after them is gated too, and not listed
 _MOST_TEXT = 200_000  # characters of a graph
 
 
@@ -73,19 +73,22 @@ class _Gate:
             return True
         number = self.seen
         self.seen += 1
-        row: dict[str, object] = {"stage": about.stage, "name": about.name, "line": _line(about.trace())}
-        # Graphs are printed around the last one that is let through: it is the one that a search closes in on.
-        if about.graph is not None and self.first is not None and number == self.first - 1:
-            row["before"] = about.graph()[:_MOST_TEXT]
-            self.shown[id(about)] = number
         if number < _MOST_LINES:
-            self._write(row)
+            self._list(number, about)
         return (
             (self.first is None or number < self.first)
             and about.stage not in self.without
             and number != self.but
             and about.name != self.but_named
         )
+
+    def _list(self, number: int, about: About) -> None:
+        row: dict[str, object] = {"stage": about.stage, "name": about.name, "line": _line(about.trace())}
+        # Graphs are printed around the last one that is let through: it is the one that a search closes in on.
+        if about.graph is not None and self.first is not None and number == self.first - 1:
+            row["before"] = about.graph()[:_MOST_TEXT]
+            self.shown[id(about)] = number
+        self._write(row)
 
     def ended(self, about: About) -> None:
         number = self.shown.pop(id(about), None)
