@@ -136,8 +136,7 @@ def capture(tiny: Tiny, mode: str, shapes: str, place: Path) -> Captured:
 
     from torchsleuth.case import folder
     from torchsleuth.case.failure import Phase
-    from torchsleuth.watch import capture as watching
-    from torchsleuth.watch import guarded, hooks
+    from torchsleuth.watch import capture as watching, guarded, hooks
     from torchsleuth.watch.session import Options, Outbox
 
     codes = generated.collect()

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torchsleuth import __version__, kept, scripts
-from torchsleuth import minimise as reducing
+from torchsleuth import __version__, kept, minimise as reducing, scripts
 from torchsleuth.case import files, folder
 from torchsleuth.case.failure import Phase
 from torchsleuth.case.ir import operators

@@ -18,8 +18,7 @@ from torchsleuth.case.program.render import DATA_FILE
 from torchsleuth.judge.bench import Bench, Tried
 from torchsleuth.judge.environment import judge_environment
 from torchsleuth.judge.trial import deadline_for
-from torchsleuth.judge.verify import Verification
-from torchsleuth.judge.verify import verify as verify_fresh
+from torchsleuth.judge.verify import Verification, verify as verify_fresh
 from torchsleuth.reduce.chance import Chance
 from torchsleuth.watch.session import Process
 from torchsleuth.write import repro_text

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from case_helpers import exactly, graph_of, relu_graph, through_text
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from torchsleuth.case import graph_text
 from torchsleuth.case.expressions import read, show

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from toys import SQUARE, case_of, chain, check_legal, needs_path, parallel, reduced, targets
 
 from torchsleuth.case.ir import Node, Op, Ref

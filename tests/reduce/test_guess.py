@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from toys import chain, needs, needs_path, reduced, targets
 
 from torchsleuth.judge.generated import Noted

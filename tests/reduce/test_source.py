@@ -7,8 +7,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from torchsleuth.reduce.oracle import OutOfBudget
 from torchsleuth.reduce.source import expressions, inlining, statements

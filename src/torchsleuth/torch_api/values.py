@@ -1,0 +1,78 @@
+"""Values that graphs hold: symbolic sizes, fake tensors, tensors of odd kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def is_symbolic(value: object) -> bool:
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def expression_of(value: Any) -> int | float | bool | str:
+    """A plain number, or the text of a symbolic one's expression."""
+    if not is_symbolic(value):
+        return value  # type: ignore[no-any-return]
+    node = value.node
+    constant = node.maybe_as_int() if isinstance(value, torch.SymInt) else None
+    return constant if constant is not None else str(node.expr)
+
+
+def hint_of(value: Any) -> int | float | bool | None:
+    """The number that a symbolic value stood for when it was traced, or None if nobody knows (unbacked)."""
+    if not is_symbolic(value):
+        return value  # type: ignore[no-any-return]
+    node = value.node
+    return node.hint if node.has_hint() else None
+
+
+def is_fake(tensor: torch.Tensor) -> bool:
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(tensor, FakeTensor)
+
+
+def is_zero_tensor(tensor: torch.Tensor) -> bool:
+    return bool(tensor._is_zerotensor()) if tensor.layout is torch.strided else False
+
+
+def make_zero_tensor(size: tuple[int, ...], dtype: torch.dtype, device: str) -> torch.Tensor:
+    return torch._efficientzerotensor(size, dtype=dtype, device=device)
+
+
+def is_wrapper_subclass(tensor: torch.Tensor) -> bool:
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+    return bool(is_traceable_wrapper_subclass(tensor))
+
+
+def has_hooks(module: torch.nn.Module) -> bool:
+    """Whether calling `module` runs more than its forward."""
+    return bool(
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    )
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    # Inference tensors have no version counter and cannot be asked.
+    return 0 if tensor.is_inference() else int(tensor._version)
+
+
+def make_graph_module(root: torch.nn.Module, graph: torch.fx.Graph) -> torch.fx.GraphModule:
+    """A GraphModule that prints its Python when it is first called: some graphs that compile cannot be printed."""
+    from torch.fx import _lazy_graph_module as lazy
+
+    with lazy._use_lazy_graph_module(True):
+        return lazy._make_graph_module(root, graph)
+
+
+def source_name(placeholder: torch.fx.Node) -> str:
+    """How Dynamo reaches an input from the frame: L['self']._modules['fc']._parameters['weight']."""
+    source = getattr(placeholder, "_dynamo_source", None)
+    if source is None:
+        argument = placeholder.meta.get("grapharg")
+        source = getattr(argument, "source", None)
+    name = getattr(source, "name", "")
+    return str(name() if callable(name) else name)
