@@ -10,7 +10,8 @@ from types import TracebackType
 from torchsleuth.pipeline import Interruption, Settings, finish, make_output_folder
 from torchsleuth.watch.found import Found, summarise
 from torchsleuth.watch.launcher import Ended
-from torchsleuth.watch.observer import Ledger, Observer
+from torchsleuth.watch.ledger import Ledger
+from torchsleuth.watch.observer import Observer
 from torchsleuth.watch.session import Options, Outbox
 from torchsleuth.write.result import Result
 

@@ -23,7 +23,7 @@ from torchsleuth.case.failure import Kind, Phase
 from torchsleuth.case.model import Case, Role, Scalar, Tensor
 from torchsleuth.watch import guarded, hooks
 from torchsleuth.watch.found import Found, summarise
-from torchsleuth.watch.observer import Ledger
+from torchsleuth.watch.ledger import Ledger
 from torchsleuth.watch.session import Options, Outbox
 
 pytestmark = pytest.mark.slow

@@ -26,9 +26,9 @@ from typing import Any
 from torchsleuth import torch_api
 from torchsleuth.watch import begin
 from torchsleuth.watch.guarded import guarded
-from torchsleuth.watch.observer import forget_our_frames
 from torchsleuth.watch.readable import as_python
 from torchsleuth.watch.session import Outbox
+from torchsleuth.watch.tracebacks import forget_our_frames
 from torchsleuth.watch.values import values_of
 
 COUNTS = "counts"

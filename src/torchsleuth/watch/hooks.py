@@ -23,8 +23,9 @@ from torchsleuth.case.failure import Phase
 from torchsleuth.watch import begin, steps
 from torchsleuth.watch.capture import Record
 from torchsleuth.watch.guarded import guarded
-from torchsleuth.watch.observer import Observer, forget_our_frames
+from torchsleuth.watch.observer import Observer
 from torchsleuth.watch.session import Outbox
+from torchsleuth.watch.tracebacks import forget_our_frames
 
 _installed: Observer | None = None
 

@@ -1,4 +1,4 @@
-"""Decides, inside the program, what is a failure, and keeps it.
+"""Decides, inside the program, what is a failure, and has it kept.
 
 A failure is what reached the user: what left a frame's conversion, a compiled call or a backward; or what made Dynamo
 fall back to eager where it had been told to suppress errors.  What a backend raises and Dynamo handles (restarts,
@@ -11,20 +11,21 @@ import functools
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from torchsleuth import torch_api
 from torchsleuth.case import aten, folder
-from torchsleuth.case.effects import draws
-from torchsleuth.case.failure import Failure, Phase, of_exception
+from torchsleuth.case.failure import Phase, of_exception
 from torchsleuth.watch import capture, steps, surroundings
 from torchsleuth.watch.capture import Record
-from torchsleuth.watch.guarded import complain, guarded
+from torchsleuth.watch.guarded import guarded
+from torchsleuth.watch.ledger import Ledger
 from torchsleuth.watch.schedule import Schedule
 from torchsleuth.watch.session import Outbox
+from torchsleuth.watch.tracebacks import forget_our_frames, hide_our_frames, leads_to
 from torchsleuth.watch.watchdog import Watchdog
 
 
@@ -54,17 +55,6 @@ class Work:
     record: Record | None
     phase: Phase
     inputs: Sequence[Any] | None
-
-
-@dataclass
-class Ledger:
-    """Where failures are told, and which were told there: each once."""
-
-    outbox: Outbox
-    active: bool = True
-    seen: dict[str, int] = field(default_factory=dict)
-    cases: int = 0
-    exceptions: list[tuple[weakref.ref[BaseException] | int, int]] = field(default_factory=list)
 
 
 class Observer:
@@ -117,7 +107,7 @@ class Observer:
         forward = [e for e in attempt.errors if e.phase is Phase.COMPILE_FORWARD]
         if forward and torch_api.suppresses_errors() and not torch_api.allowed_to_break(forward[-1].error):
             last = forward[-1]
-            self._keep(last.record, last.error, last.phase, last.inputs, swallowed=True)
+            self._ledger.keep(last.record, last.error, last.phase, last.inputs, swallowed=True)
 
     @guarded
     def frame_failed(self, attempt: Attempt | None, error: BaseException) -> None:
@@ -127,12 +117,13 @@ class Observer:
         if not isinstance(error, Exception):
             return  # Ctrl-C, or the program ends itself
         for trouble in reversed(attempt.errors):
-            if _leads_to(error, trouble.error):
-                self._keep(trouble.record, error, trouble.phase, trouble.inputs)
+            if leads_to(error, trouble.error):
+                self._ledger.keep(trouble.record, error, trouble.phase, trouble.inputs)
                 return
         if torch_api.is_control_flow(error):
             return
-        self._keep_dynamo(attempt, error)
+        failure = of_exception(error, Phase.COMPILE_FORWARD, dynamo=True)
+        self._ledger.tell_alone(failure, error, attempt.place)
 
     # --- graphs ---------------------------------------------------------------------------------------------------
 
@@ -178,7 +169,7 @@ class Observer:
             self._attempts[-1].errors.append(Trouble(error, record, inputs, Phase.COMPILE_FORWARD))
         if record is None or not self._goes_on(record) or torch_api.allowed_to_break(error):
             return None
-        self._keep(record, error, Phase.COMPILE_FORWARD, inputs)
+        self._ledger.keep(record, error, Phase.COMPILE_FORWARD, inputs)
         if self._attempts:
             self._attempts[-1].errors.clear()
         return record.eager.forward if record.eager is not None else None
@@ -247,22 +238,11 @@ class Observer:
         excused = [f"{d.path}: {d.text} ({d.excused})" for d in report.excused[:5]]
         self.outbox.event("numbers", graph=record.number, call=record.calls, compared=report.compared, excused=excused)
         if report.wrong:
-            self._keep_wrong(record, numbers.failure_of(report), given.inputs)
-
-    def _keep_wrong(self, record: Record, failure: Failure, args: Sequence[Any]) -> None:
-        number = self._new_case(failure, record.number)
-        if number is None:
-            return
-        where = self.outbox.here().folder / "cases" / str(number)
-        case = capture.case_of(record, failure.phase, failure, args, where, self.outbox.options.data_cap)
-        if not draws(case.graph):
-            # Set by us, for the sake of graphs that draw random numbers.
-            folder.save(surroundings.without(case, "fallback_random"), where)
-        self._tell(number, failure, str(where), record, False)
+            self._ledger.keep_wrong(record, numbers.failure_of(report), given.inputs)
 
     def run_failed(self, record: Record, error: BaseException, phase: Phase, inputs: Sequence[Any] | None) -> bool:
         """Keeps what a compiled call raised; True when it was kept."""
-        return isinstance(error, Exception) and self._keep(record, error, phase, inputs)
+        return isinstance(error, Exception) and self._ledger.keep(record, error, phase, inputs)
 
     # --- Inductor and backwards -----------------------------------------------------------------------------------
 
@@ -298,7 +278,7 @@ class Observer:
             # The backward is being compiled ahead of time, inside the forward: Dynamo may yet swallow it.
             self._attempts[-1].errors.append(Trouble(error, record, None, Phase.COMPILE_BACKWARD))
             return None
-        self._keep(record, error, Phase.COMPILE_BACKWARD, None)
+        self._ledger.keep(record, error, Phase.COMPILE_BACKWARD, None)
         return torch_api.boxed(module.forward) if self.outbox.options.keep_going else None
 
     @guarded
@@ -341,96 +321,15 @@ class Observer:
         self.outbox.stage(last.phase.value if last else "", last.record.number if last and last.record else 0)
         self._watchdog.entered(work)
 
-    # --- keeping --------------------------------------------------------------------------------------------------
-
-    def _keep(
-        self,
-        record: Record | None,
-        error: BaseException,
-        phase: Phase,
-        inputs: Sequence[Any] | None,
-        *,
-        swallowed: bool = False,
-    ) -> bool:
-        if record is None:
-            self._tell_alone(of_exception(error, phase), error, swallowed=swallowed)
-            return False
-        return bool(self._kept(record, error, phase, inputs, swallowed))
-
-    @guarded
-    def _kept(
-        self, record: Record, error: BaseException, phase: Phase, inputs: Sequence[Any] | None, swallowed: bool
-    ) -> bool:
-        failure = of_exception(error, phase)
-        number = self._new_case(failure, record.number)
-        if number is not None:
-            where = self.outbox.here().folder / "cases" / str(number)
-            capture.case_of(record, phase, failure, inputs, where, self.outbox.options.data_cap)
-            self.save_inner(record, phase, failure, where)
-            self._tell(number, failure, str(where), record, swallowed)
-        self._ledger.exceptions.append((_weak(error), self._ledger.seen.get(self._key(failure, record.number), -1)))
-        return True
-
-    def save_inner(self, record: Record, phase: Phase, failure: Failure | None, where: Path) -> None:
-        inner = record.aten.get(phase.backward)
-        if inner is not None:
-            finished = capture.with_patches(aten.finished(inner, phase, failure))
-            guarded(folder.save)(finished, where / "inner")
-
-    def _keep_dynamo(self, attempt: Attempt, error: BaseException) -> None:
-        self._tell_alone(of_exception(error, Phase.COMPILE_FORWARD, dynamo=True), error, attempt.place)
-
-    @guarded
-    def _tell_alone(self, failure: Failure, error: BaseException, place: str = "", *, swallowed: bool = False) -> None:
-        """A failure without a Case: there was no graph, or it could not be sketched."""
-        number = self._new_case(failure, 0)
-        if number is not None:
-            self.outbox.event(
-                "failure", number=number, failure=failure.to_json(), case=None, place=place, swallowed=swallowed
-            )
-        self._ledger.exceptions.append((_weak(error), self._ledger.seen.get(self._key(failure, 0), -1)))
-
-    def _key(self, failure: Failure, graph: int) -> str:
-        return f"{failure.phase.value} {failure.fingerprint.line}"
-
-    def _new_case(self, failure: Failure, graph: int) -> int | None:
-        """A number for a failure that was not seen yet in this process."""
-        key = self._key(failure, graph)
-        if key in self._ledger.seen or self._ledger.cases >= self.outbox.options.most_cases:
-            return None
-        self._ledger.cases += 1
-        self._ledger.seen[key] = self._ledger.cases
-        return self._ledger.cases
-
-    def _tell(self, number: int, failure: Failure, where: str, record: Record, swallowed: bool) -> None:
-        self.outbox.event(
-            "failure", number=number, failure=failure.to_json(), case=where, graph=record.number, swallowed=swallowed
-        )  # fmt: skip
+    # --- the end --------------------------------------------------------------------------------------------------
 
     @guarded
     def keep_suspect(self, work: Work, seconds: float) -> None:
-        """A stage that lasts too long: kept from the watchdog's thread while the program goes on."""
-        if work.record is None:
-            return
-        from torchsleuth.case.failure import of_hang
+        if work.record is not None:
+            self._ledger.keep_suspect(work.record, work.phase, work.inputs, seconds)
 
-        failure = of_hang(work.phase)
-        number = self._new_case(failure, work.record.number)
-        if number is None:
-            return
-        where = self.outbox.here().folder / "cases" / str(number)
-        capture.case_of(work.record, work.phase, failure, work.inputs, where, self.outbox.options.data_cap)
-        self.save_inner(work.record, work.phase, failure, where)
-        self.outbox.event(
-            "suspect",
-            number=number,
-            failure=failure.to_json(),
-            case=str(where),
-            graph=work.record.number,
-            seconds=seconds,
-        )
-
-    # --- the end --------------------------------------------------------------------------------------------------
+    def note_end(self, error: BaseException) -> None:
+        self._ledger.note_end(error)
 
     def watch_the_end(self) -> None:
         """Which failure ended the program; and our frames taken out of the traceback that is printed."""
@@ -442,68 +341,3 @@ class Observer:
             previous(kind, error, error.__traceback__)
 
         sys.excepthook = hook
-
-    @guarded
-    def note_end(self, error: BaseException) -> None:
-        chain = {id(link) for link in _chain(error)}
-        for kept, number in reversed(self._ledger.exceptions):
-            known = kept() if isinstance(kept, weakref.ref) else None
-            same = known is not None and (id(known) in chain or _leads_to(known, error))
-            if same or kept in chain:
-                self.outbox.event("ended-by", number=number)
-                return
-        self.outbox.event("ended-by", number=0, error=f"{type(error).__name__}: {error}"[:500])
-
-
-def _weak(error: BaseException) -> weakref.ref[BaseException] | int:
-    try:
-        return weakref.ref(error)
-    except TypeError:  # built-in exceptions take no weak references; holding one would hold the program's frames
-        return id(error)
-
-
-def _leads_to(outer: BaseException, inner: BaseException) -> bool:
-    """Whether `inner` is `outer`, or what it wraps, or what it came from."""
-    return any(link is inner for link in _chain(outer))
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    todo: list[BaseException | None] = [error]
-    while todo:
-        now = todo.pop()
-        if now is None or id(now) in seen:
-            continue
-        seen.add(id(now))
-        yield now
-        wrapped = getattr(now, "inner_exception", None)
-        todo += [wrapped if isinstance(wrapped, BaseException) else None, now.__cause__, now.__context__]
-
-
-def hide_our_frames(error: BaseException) -> None:
-    for link in _chain(error):
-        forget_our_frames(link)
-
-
-@guarded
-def forget_our_frames(error: BaseException) -> None:
-    """To be called before `raise`: a bare one (Python 3.11 and newer) goes on with what is left."""
-    error.__traceback__ = _without_ours(error.__traceback__)
-
-
-_OUR_FOLDER = str(Path(__file__).parent)
-
-
-def _without_ours(trace: Any) -> Any:
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OUR_FOLDER):
-        trace = trace.tb_next
-    link = trace
-    while link is not None and link.tb_next is not None:
-        if link.tb_next.tb_frame.f_code.co_filename.startswith(_OUR_FOLDER):
-            link.tb_next = link.tb_next.tb_next
-        else:
-            link = link.tb_next
-    return trace
-
-
-__all__ = ["Ledger", "Observer", "Work", "complain", "forget_our_frames", "hide_our_frames"]
