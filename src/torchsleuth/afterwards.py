@@ -14,6 +14,7 @@ from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.locate import ablation, workarounds
 from torchsleuth.locate.inside import KERNELS
+from torchsleuth.locate.shown import last_computing
 from torchsleuth.located import Locator
 from torchsleuth.minimise import same_failure
 from torchsleuth.reduce.chance import repeatedly
@@ -51,7 +52,8 @@ class Afterwards:
         if self.locating and self.time_left() and not finding.chance.flaky:
             rows = ablation.ablate(whole, lambda cases: self._pass(cases, finding, self.whole))
             finding = replace(finding, ablation=rows)
-        return _with_workaround(finding, self._workaround(finding, whole, known))
+        finding = _with_workaround(finding, self._workaround(finding, whole, known))
+        return _shown_at(finding, known.case) if known is not None else finding
 
     def _facts(self, finding: Finding, known: Known) -> Finding:
         if known.complete:
@@ -108,6 +110,15 @@ def _with_workaround(finding: Finding, text: str | None) -> Finding:
     elif switched and found is not None and found.blamed is not None and found.blamed.stage in KERNELS:
         culprit = replace(culprit, compiler_pass=f"{found.name}, with {switched}")
     return replace(finding, workaround=text, culprit=culprit)
+
+
+def _shown_at(finding: Finding, smallest: Case) -> Finding:
+    """Last, because it says the least: what was found out by judging comes first."""
+    node = last_computing(smallest.graph)
+    if finding.culprit.op or node is None:
+        return finding
+    culprit = replace(finding.culprit, op=node.target, source=finding.culprit.source or node.source)
+    return replace(finding, culprit=culprit)
 
 
 def _passed(tried: Tried) -> bool:

@@ -50,6 +50,28 @@ def test_the_users_line_is_the_innermost_that_is_no_librarys() -> None:
     assert named.line_named(failing_with("nothing")) is None
 
 
+FROM_USER_CODE = """Unsupported: x
+
+from user code:
+   File "/home/me/train.py", line 5, in energy
+    return g(t)
+           ^^^^
+  File "/home/me/train.py", line 4, in g
+    return 0.5 * u
+           ^^^^^^^
+  File "/venv/lib/site-packages/torch/nn/functional.py", line 9, in relu
+    return torch.relu(x)
+
+Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace
+  File "/home/me/other.py", line 1, in unrelated
+    pass
+"""
+
+
+def test_dynamo_tells_the_line_too() -> None:
+    assert named.line_named(failing_with(FROM_USER_CODE)) == Source("/home/me/train.py", 4, "g", "return 0.5 * u")
+
+
 def test_the_line_of_an_operator_that_stands_once() -> None:
     case = case_of(("torch.ops.aten.relu.default", 3), ("torch.ops.aten.mm.default", 4))
     found = named.line_of("aten.relu.default", [case])

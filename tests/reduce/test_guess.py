@@ -93,20 +93,6 @@ def test_a_wrong_hint_costs_two_judgements():
 
 
 @pytest.mark.parametrize(
-    ("target", "word"),
-    [
-        ("torch.nn.functional.relu", "relu"),
-        ("torch.ops.aten.relu.default", "relu"),
-        ("aten.cummin.default", "cummin"),
-        ("aten::index_put_", "index_put"),
-        ("operator.add", "add"),
-    ],
-)
-def test_an_operator_is_known_by_its_bare_name(target, word):
-    assert guess.bare(target) == word
-
-
-@pytest.mark.parametrize(
     ("called", "error_names"),
     [
         ("conv2d", "aten.convolution.default"),

@@ -10,7 +10,10 @@ from torchsleuth.case.ir import Graph, Node, Source
 from torchsleuth.case.model import Case
 
 _TARGET = re.compile(r"^\s*target: ([\w:.]+)|call_function\[target=(?:torch\.ops\.)?([\w.]+)\]", re.M)
-_ORIGINAL = re.compile(r'Original traceback:\s*((?:\s*File "[^"]+", line \d+.*\n?(?:.*\n)?)+)')
+_STACK = (
+    r'\s*((?:\s*File "[^"]+", line \d+.*\n?(?:(?!\s*File ).+\n?)*)+)'  # code, carets
+)
+_USERS = re.compile(r"(?:Original traceback|from user code):" + _STACK)
 _FILE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
 
 
@@ -21,8 +24,8 @@ def operator_named(failure: Failure) -> str | None:
 
 
 def line_named(failure: Failure) -> Source | None:
-    """torch appends the user's own stack to errors of graph interpreters."""
-    blocks = _ORIGINAL.findall(failure.text)
+    """torch appends the user's own stack to errors of Dynamo and of graph interpreters."""
+    blocks = _USERS.findall(failure.text)
     lines = _FILE.findall(blocks[-1]) if blocks else []
     users = [row for row in lines if not _is_library(row[0])] or lines
     if not users:

@@ -11,16 +11,8 @@ from collections.abc import Collection, Sequence
 
 from torchsleuth.case import effects
 from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of
-from torchsleuth.reduce.guess import bare
+from torchsleuth.case.operator_names import VIEWS, bare
 from torchsleuth.reduce.units import Unit
-
-# What may look at the memory of its first argument; too many is no harm.
-_VIEWS = frozenset(
-    "view reshape transpose permute unsqueeze squeeze expand contiguous getitem getattr detach t mT T real imag to "
-    "flatten unflatten chunk split movedim swapaxes view_as expand_as alias narrow select slice as_strided unbind "
-    "diagonal unfold split_with_sizes tensor_split hsplit vsplit ravel type float int long view_as_real "
-    "view_as_complex requires_grad data".split()
-)
 
 
 def units_of(graph: Graph, units: Sequence[Unit], results: Collection[str]) -> list[Unit]:
@@ -46,7 +38,7 @@ def _memories(graph: Graph) -> dict[str, str]:
     memory: dict[str, str] = {}
     for node in graph.nodes:
         given = [name for name in inputs_of(node) if name in memory]
-        shares = given and (effects.writes(node) or bare(node.target) in _VIEWS)
+        shares = given and (effects.writes(node) or bare(node.target) in VIEWS)
         memory[node.name] = memory[given[0]] if shares else node.name
     return memory
 

@@ -6,17 +6,13 @@ from collections.abc import Callable, Hashable, Sequence
 
 from torchsleuth.case.expressions import show
 from torchsleuth.case.ir import Graph, Node, Op, Ref, inputs_of, map_args
+from torchsleuth.case.operator_names import NO_KERNEL, bare
 from torchsleuth.judge.generated import Noted
 from torchsleuth.reduce.aliases import aten_names
 from torchsleuth.reduce.facts import Facts
 from torchsleuth.reduce.units import Unit
 
-# Operators that only look at memory in another way, or ask for a size: they make no kernel, so they are rarely guilty.
-_NO_KERNEL = frozenset(
-    "view reshape transpose permute unsqueeze squeeze expand contiguous getitem getattr size dim numel detach clone t "
-    "flatten unflatten chunk split movedim swapaxes view_as expand_as item dropout alias stride narrow to".split()
-)
-_SELDOM = 0.1
+_SELDOM = 0.1  # how often an operator without a kernel is guilty
 
 
 def named(graph: Graph, units: Sequence[Unit], operator: str | None) -> list[Unit]:
@@ -39,15 +35,6 @@ def noted(graph: Graph, units: Sequence[Unit], names: Noted) -> list[Unit]:
     called = {u: [bare(nodes[name].target) for name in u] for u in units}
     found = [u for u in units if any(map(names.names, called[u]))]
     return found or [u for u in units if any(names.names(n) for word in called[u] for n in aten_names(word))]
-
-
-def bare(target: str) -> str:
-    """ "cummin" for torch.cummin, aten.cummin.default, Tensor.cummin_ and operator.cummin."""
-    words = target.replace("::", ".").split(".")
-    if "ops" in words or words[0] == "aten":
-        start = words.index("ops") + 2 if "ops" in words else 1
-        words = words[start : start + 1] or words[-1:]
-    return words[-1].strip("_")
 
 
 def before(graph: Graph, units: Sequence[Unit], suspect: str, levels: int) -> list[Unit]:
@@ -87,7 +74,7 @@ def _kind(node: Node, facts: Facts) -> str:
 
 def suspicion(graph: Graph, unit: Unit) -> float:
     nodes = {n.name: n for n in graph.nodes if n.name in unit}
-    return _SELDOM if all(bare(n.target) in _NO_KERNEL for n in nodes.values()) else 1.0
+    return _SELDOM if all(bare(n.target) in NO_KERNEL for n in nodes.values()) else 1.0
 
 
 def halved(items: Sequence[Unit], weights: Sequence[float], fails: Callable[[Sequence[Unit]], bool]) -> list[Unit]:

@@ -1,0 +1,26 @@
+"""What the name of an operator alone tells: `cummin` for torch.cummin, aten.cummin.default and Tensor.cummin_."""
+
+from __future__ import annotations
+
+
+def bare(target: str) -> str:
+    words = target.replace("::", ".").split(".")
+    if "ops" in words or words[0] == "aten":
+        start = words.index("ops") + 2 if "ops" in words else 1
+        words = words[start : start + 1] or words[-1:]
+    return words[-1].strip("_")
+
+
+# What may look at the memory of its first argument; too many is no harm.
+VIEWS = frozenset(
+    "view reshape transpose permute unsqueeze squeeze expand contiguous getitem getattr detach t mT T real imag to "
+    "flatten unflatten chunk split movedim swapaxes view_as expand_as alias narrow select slice as_strided unbind "
+    "diagonal unfold split_with_sizes tensor_split hsplit vsplit ravel type float int long view_as_real "
+    "view_as_complex requires_grad data".split()
+)
+
+# What only looks at memory in another way, or asks for a size, and gives no kernel.
+NO_KERNEL = frozenset(
+    "view reshape transpose permute unsqueeze squeeze expand contiguous getitem getattr size dim numel detach clone t "
+    "flatten unflatten chunk split movedim swapaxes view_as expand_as item dropout alias stride narrow to".split()
+)

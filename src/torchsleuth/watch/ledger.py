@@ -1,0 +1,139 @@
+"""Keeps failures as Cases and tells of them, each once in a process."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torchsleuth.case import aten, folder
+from torchsleuth.case.effects import draws
+from torchsleuth.case.failure import Failure, Phase, of_exception, of_hang
+from torchsleuth.watch import capture, surroundings
+from torchsleuth.watch.capture import Record
+from torchsleuth.watch.guarded import guarded
+from torchsleuth.watch.session import Outbox
+from torchsleuth.watch.tracebacks import chain, leads_to
+
+
+@dataclass
+class Ledger:
+    """Where failures are told, and which were told there: each once."""
+
+    outbox: Outbox
+    active: bool = True
+    seen: dict[str, int] = field(default_factory=dict)
+    cases: int = 0
+    exceptions: list[tuple[weakref.ref[BaseException] | int, int]] = field(default_factory=list)
+
+    def keep(
+        self,
+        record: Record | None,
+        error: BaseException,
+        phase: Phase,
+        inputs: Sequence[Any] | None,
+        *,
+        swallowed: bool = False,
+    ) -> bool:
+        if record is None:
+            self.tell_alone(of_exception(error, phase), error, swallowed=swallowed)
+            return False
+        return bool(self._kept(record, error, phase, inputs, swallowed))
+
+    @guarded
+    def _kept(
+        self, record: Record, error: BaseException, phase: Phase, inputs: Sequence[Any] | None, swallowed: bool
+    ) -> bool:
+        failure = of_exception(error, phase)
+        number = self._new_case(failure)
+        if number is not None:
+            where = self.outbox.here().folder / "cases" / str(number)
+            capture.case_of(record, phase, failure, inputs, where, self.outbox.options.data_cap)
+            self._save_inner(record, phase, failure, where)
+            self._tell(number, failure, str(where), record, swallowed)
+        self.exceptions.append((_weak(error), self.seen.get(self._key(failure), -1)))
+        return True
+
+    def _save_inner(self, record: Record, phase: Phase, failure: Failure | None, where: Path) -> None:
+        inner = record.aten.get(phase.backward)
+        if inner is not None:
+            finished = capture.with_patches(aten.finished(inner, phase, failure))
+            guarded(folder.save)(finished, where / "inner")
+
+    @guarded
+    def tell_alone(self, failure: Failure, error: BaseException, place: str = "", *, swallowed: bool = False) -> None:
+        """A failure without a Case: there was no graph, or it could not be sketched."""
+        number = self._new_case(failure)
+        if number is not None:
+            self.outbox.event(
+                "failure", number=number, failure=failure.to_json(), case=None, place=place, swallowed=swallowed
+            )
+        self.exceptions.append((_weak(error), self.seen.get(self._key(failure), -1)))
+
+    @staticmethod
+    def _key(failure: Failure) -> str:
+        return f"{failure.phase.value} {failure.fingerprint.line}"
+
+    def _new_case(self, failure: Failure) -> int | None:
+        """A number for a failure that was not seen yet in this process."""
+        key = self._key(failure)
+        if key in self.seen or self.cases >= self.outbox.options.most_cases:
+            return None
+        self.cases += 1
+        self.seen[key] = self.cases
+        return self.cases
+
+    def _tell(self, number: int, failure: Failure, where: str, record: Record, swallowed: bool) -> None:
+        self.outbox.event(
+            "failure", number=number, failure=failure.to_json(), case=where, graph=record.number, swallowed=swallowed
+        )  # fmt: skip
+
+    @guarded
+    def keep_suspect(self, record: Record, phase: Phase, inputs: Sequence[Any] | None, seconds: float) -> None:
+        """A stage that lasts too long: kept from the watchdog's thread while the program goes on."""
+        failure = of_hang(phase)
+        number = self._new_case(failure)
+        if number is None:
+            return
+        where = self.outbox.here().folder / "cases" / str(number)
+        capture.case_of(record, phase, failure, inputs, where, self.outbox.options.data_cap)
+        self._save_inner(record, phase, failure, where)
+        self.outbox.event(
+            "suspect",
+            number=number,
+            failure=failure.to_json(),
+            case=str(where),
+            graph=record.number,
+            seconds=seconds,
+        )
+
+    def keep_wrong(self, record: Record, failure: Failure, args: Sequence[Any]) -> None:
+        number = self._new_case(failure)
+        if number is None:
+            return
+        where = self.outbox.here().folder / "cases" / str(number)
+        case = capture.case_of(record, failure.phase, failure, args, where, self.outbox.options.data_cap)
+        if not draws(case.graph):
+            # Set by us, for the sake of graphs that draw random numbers.
+            folder.save(surroundings.without(case, "fallback_random"), where)
+        self._tell(number, failure, str(where), record, False)
+
+    @guarded
+    def note_end(self, error: BaseException) -> None:
+        links = {id(link) for link in chain(error)}
+        for kept, number in reversed(self.exceptions):
+            known = kept() if isinstance(kept, weakref.ref) else None
+            same = known is not None and (id(known) in links or leads_to(known, error))
+            if same or kept in links:
+                self.outbox.event("ended-by", number=number)
+                return
+        self.outbox.event("ended-by", number=0, error=f"{type(error).__name__}: {error}"[:500])
+
+
+def _weak(error: BaseException) -> weakref.ref[BaseException] | int:
+    try:
+        return weakref.ref(error)
+    except TypeError:  # built-in exceptions take no weak references; holding one would hold the program's frames
+        return id(error)
