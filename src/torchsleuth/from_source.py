@@ -22,6 +22,7 @@ from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial
 from torchsleuth.judge.verify import Verification
 from torchsleuth.reduce.oracle import OutOfBudget
+from torchsleuth.reduce.source.layout import laid_out
 from torchsleuth.reduce.source.shrink import Shrinker, lines
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.launcher import script_of
@@ -84,7 +85,7 @@ def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
     ops = repro.ops
     if means.minimize:
         small = Shrinker(text, asked.fail, means.say, means.jobs).shrink()
-        repro = _verified(small, told, found, means, runs=3) or repro
+        repro = _verified(laid_out(small), told, found, means, runs=3) or repro
     return replace(
         told, repro=repro, why_not="", ops_before=max(finding.ops_before, ops),
         judged=finding.judged + asked.judged, judged_to_smallest=finding.judged + asked.judged,
@@ -170,7 +171,7 @@ def _with_docstring(text: str, finding: Finding, found: Found, imports: Sequence
     foreign = [name for name in imports if name != "torch"]
     said += [f"Needs besides torch: {', '.join(foreign)}."] if foreign else []
     told = "\n".join(textwrap.fill(s.replace("\\", "/").replace('"""', "'''"), 110) for s in said)
-    return f'"""{told}\n"""\n{text}'
+    return f'"""{told}\n"""\n\n{text}'
 
 
 def _off(text: str) -> str:

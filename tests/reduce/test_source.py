@@ -162,3 +162,21 @@ def test_fullgraph_goes_first_where_it_does_not_matter() -> None:
 
     Shrinker("go(fullgraph=True)\nstay()\n", judge).shrink()
     assert asked[0] == "go()\nstay()\n"
+
+
+def test_a_parameter_goes_with_its_default() -> None:
+    found = shrunk(
+        """
+        def f(a, b=3, c=4):
+            bug(a + c)
+        f(1)
+        """,
+        lambda seen: seen == 5,
+    )
+    assert "=" not in found.replace("c=4", "")
+    assert "b" not in found.replace("bug", "")
+
+
+def test_a_comprehension_that_chooses_nothing_goes() -> None:
+    found = shrunk("bug([s for s in [o for o in [1, 2] if isinstance(o, int)]])\n", lambda seen: seen == [1, 2])
+    assert found == "bug([1, 2])\n"

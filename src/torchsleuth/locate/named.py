@@ -10,9 +10,7 @@ from torchsleuth.case.ir import Graph, Node, Source
 from torchsleuth.case.model import Case
 
 _TARGET = re.compile(r"^\s*target: ([\w:.]+)|call_function\[target=(?:torch\.ops\.)?([\w.]+)\]", re.M)
-_STACK = (
-    r'\s*((?:\s*File "[^"]+", line \d+.*\n?(?:(?!\s*File ).+\n?)*)+)'  # code, carets
-)
+_STACK = r'\s*((?:\s*File "[^"]+", line \d+.*\n?(?:(?!\s*File ).+\n?)*)+)'  # code, carets
 _USERS = re.compile(r"(?:Original traceback|from user code):" + _STACK)
 _FILE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
 

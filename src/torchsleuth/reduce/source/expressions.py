@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from torchsleuth.reduce.source.inlining import Replaced
 
-_LISTS = {"args", "keywords", "elts", "decorator_list", "bases", "values", "targets", "items"}
+_LISTS = {"args", "keywords", "elts", "decorator_list", "bases", "values", "targets", "items", "ifs"}
 
 
 def simpler(tree: ast.Module) -> Iterator[ast.Module]:
@@ -55,6 +55,8 @@ def _parts(expression: ast.expr) -> list[ast.expr]:
     receiver = called.value if isinstance(called, ast.Attribute) else None
     inner = [n for n in ast.iter_child_nodes(expression) if isinstance(n, ast.expr) and n is not called]
     inner += [k.value for k in expression.keywords] if isinstance(expression, ast.Call) else []
+    if isinstance(expression, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
+        inner = [expression.generators[0].iter]  # the others need the names that it binds
     return ([receiver] if receiver is not None else []) + inner
 
 
@@ -79,7 +81,8 @@ def _fewer(tree: ast.Module) -> Iterator[ast.Module]:
     for number, node in enumerate(ast.walk(tree)):
         for name in _LISTS:
             elements = getattr(node, name, None)
-            if not isinstance(elements, list) or isinstance(node, ast.Dict):
+            # Parameters go with what is given for them: inlining.parameters.
+            if not isinstance(elements, list) or isinstance(node, (ast.Dict, ast.arguments)):
                 continue
             for index in range(len(elements)):
                 new = copy.deepcopy(tree)

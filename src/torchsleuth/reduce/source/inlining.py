@@ -105,7 +105,7 @@ class Replaced(ast.NodeTransformer):
 def parameters(tree: ast.Module) -> Iterator[ast.Module]:
     """Without one parameter of a function or method, and what calls by its name give for it."""
     for number, (_, statement) in enumerate(numbered(tree)):
-        if not isinstance(statement, ast.FunctionDef) or statement.args.posonlyargs or statement.args.defaults:
+        if not isinstance(statement, ast.FunctionDef) or statement.args.posonlyargs:
             continue
         names = {statement.name}
         method = bool(statement.args.args) and statement.args.args[0].arg == "self"
@@ -115,6 +115,9 @@ def parameters(tree: ast.Module) -> Iterator[ast.Module]:
             new = copy.deepcopy(tree)
             own = numbered(new)[number][1]
             assert isinstance(own, ast.FunctionDef)
+            given = index - (len(own.args.args) - len(own.args.defaults))  # defaults belong to the last ones
+            if given >= 0:
+                del own.args.defaults[given]
             gone = own.args.args.pop(index).arg
             for call in [n for n in ast.walk(new) if isinstance(n, ast.Call) and _called(n) in names]:
                 del call.args[index - int(method) : index - int(method) + 1]
