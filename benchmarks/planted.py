@@ -149,20 +149,76 @@ def wrong(x):
 cpp.CppVecOverrides.OP = staticmethod(wrong)
 """
 
+# Buffers of matrix products are taken again once they are free; `kept` lives all the while.
+PRODUCTS = PROGRAM.replace(
+    """    h = torch.asinh(x @ w)
+    s = torch.nn.functional.silu(h)
+    return (s * h.sum(-1, keepdim=True)).cos() + x.amax(0)
+""",
+    """    kept = x @ w
+    h = x
+    for _ in range(4):
+        h = h @ w
+    return kept + h
+""",
+)
+
 REUSE = """
 import torch
 from torch._inductor.codegen import wrapper
 
-old = wrapper.PythonWrapperCodegen.make_buffer_reuse
+old = wrapper.AllocateLine.plan
+
+class Spoiling(wrapper.ReuseLine):
+    def codegen(self, code):
+        super().codegen(code)
+        own = self.reused_as.get_name()
+        code.writeline(
+            f"[v.add_(1) for k, v in list(locals().items()) if k.startswith('buf') and k != {own!r}]"
+        )
+
+def wrong(self, state):
+    found = old(self, state)
+    if not isinstance(found, wrapper.ReuseLine):
+        return found
+    if ERROR:
+        raise ValueError("planted")
+    return Spoiling(found.wrapper, found.node, found.reused_as)
+
+wrapper.AllocateLine.plan = wrong
+"""
+
+IN_PLACE = """
+import torch
+from torch._inductor.codegen import wrapper
+
+old = wrapper.PythonWrapperCodegen.codegen_inplace_reuse
+
+def wrong(self, given, taken):
+    if ERROR:
+        raise ValueError("planted")
+    old(self, given, taken)
+    self.writeline(f"{taken.get_name()}.add_(1)")
+
+wrapper.PythonWrapperCodegen.codegen_inplace_reuse = wrong
+"""
+
+# What Dynamo makes of Tensor.dim(), which the program asks for.
+DIMS = PROGRAM.replace("+ x.amax(0)", "* x.dim()")
+
+DYNAMO = """
+import torch
+from torch._dynamo.variables import tensor
+
+old = tensor.TensorVariable.method_dim
 
 def wrong(self, *args, **kwargs):
     if ERROR:
         raise ValueError("planted")
-    line = old(self, *args, **kwargs)
-    name = line.split(" = ")[0].strip()
-    return f"{line}; {name} = {name}.clone().fill_(3) if not hasattr(torch, 'planted') else {name}"
+    found = old(self, *args, **kwargs)
+    return type(found)(found.value + 1)
 
-wrapper.PythonWrapperCodegen.make_buffer_reuse = wrong
+tensor.TensorVariable.method_dim = wrong
 """
 
 
@@ -174,6 +230,7 @@ class Place:
     forward: str | None = "asinh"  # the operator; None: there is no such fault
     backward: str | None = "rsqrt"
     kinds: tuple[str, ...] = ("error", "numbers")
+    program: str = PROGRAM
 
 
 def _pass(where: str, name: str, says: str) -> Place:
@@ -195,7 +252,9 @@ PLACES = {
     "C++ override": Place(
         VECTOR, "inductor", "lowering of aten.OP.default, with vectorised C++", "cos", "sin", kinds=("numbers",)
     ),
-    "buffer reuse": Place(REUSE, "inductor", "buffer reuse", kinds=("error",)),
+    "buffer reuse": Place(REUSE, "inductor", "buffer reuse", program=PRODUCTS),
+    "in-place buffers": Place(IN_PLACE, "inductor", "in-place buffers"),
+    "Dynamo handler": Place(DYNAMO, "dynamo", "", backward=None, program=DIMS),
 }
 
 
@@ -218,7 +277,7 @@ def try_one(name: str, kind: str, side: str, jobs: int) -> Row:
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         here = Path(folder)
         (here / "plant.py").write_text(place.source.replace("OP", operator).replace("ERROR", str(kind == "error")))
-        (here / "program.py").write_text(PROGRAM.replace("{grad}", str(side == "backward")))
+        (here / "program.py").write_text(place.program.replace("{grad}", str(side == "backward")))
         began = time.perf_counter()
         subprocess.run(
             [sys.executable, "-m", "torchsleuth", "run", "--out", "out", "--jobs", str(jobs), sys.executable,

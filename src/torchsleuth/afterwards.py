@@ -108,7 +108,10 @@ def _with_workaround(finding: Finding, text: str | None) -> Finding:
     if switched and (found is None or found.blamed is None or not found.alone):
         culprit = replace(culprit, compiler_pass=switched)
     elif switched and found is not None and found.blamed is not None and found.blamed.stage in KERNELS:
-        culprit = replace(culprit, compiler_pass=f"{found.name}, with {switched}")
+        # Memory is shared, or not, according to the kernels that there are: the operator is only where it shows.
+        memory = workarounds.is_about_memory(switched)
+        name = f"{switched}, at the {found.name}" if memory else f"{found.name}, with {switched}"
+        culprit = replace(culprit, compiler_pass=name)
     return replace(finding, workaround=text, culprit=culprit)
 
 

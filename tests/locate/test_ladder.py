@@ -8,15 +8,16 @@ import pytest
 
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, of_hang, of_signal
 from torchsleuth.case.ir import Graph
-from torchsleuth.case.model import Backend, Case, Code, Level, Surroundings
+from torchsleuth.case.model import Backend, Case, Code, Level, Surroundings, Tensor
 from torchsleuth.judge.outcome import Outcome, Verdict
-from torchsleuth.locate.ladder import PARTITIONER_ONLY, Component, Ladder, climb
+from torchsleuth.locate.ladder import PLAIN_PARTITIONER_DECOMPOSED, Component, Ladder, climb
 
 SEEN = Failure(Kind.COMPILE_ERROR, Phase.COMPILE_FORWARD, Fingerprint("RuntimeError", "no such kernel"))
 OTHER = Failure(Kind.COMPILE_ERROR, Phase.COMPILE_FORWARD, Fingerprint("KeyError", "something else"))
 PASSES = Outcome(Verdict.PASSED)
 FAILS = Outcome(Verdict.FAILED, SEEN)
 MINE = Backend("mine", False, code=Code("backend", "mine", "def mine(gm, inputs): ..."))
+TRAINED = Tensor("float32", (2,), (1,), requires_grad=True)
 
 
 class ToyJudge:
@@ -32,9 +33,12 @@ class ToyJudge:
 
 
 def climbed(
-    answers: Mapping[str, Outcome] | None = None, backend: Backend | None = None, failure: Failure = SEEN
+    answers: Mapping[str, Outcome] | None = None,
+    backend: Backend | None = None,
+    failure: Failure = SEEN,
+    inputs: tuple[Tensor, ...] = (),
 ) -> tuple[Ladder, ToyJudge]:
-    case = Case(Level.DYNAMO, Graph(()), (), surroundings=Surroundings(backend=backend or Backend()))
+    case = Case(Level.DYNAMO, Graph(()), inputs, surroundings=Surroundings(backend=backend or Backend()))
     judge = ToyJudge(answers or {})
     return climb(case, failure, judge), judge
 
@@ -45,7 +49,6 @@ def climbed(
         (("eager", "aot_eager", "aot_eager_decomp_partition"), Component.DYNAMO),
         (("aot_eager", "aot_eager_decomp_partition"), Component.AOT),
         (("aot_eager_decomp_partition",), Component.DECOMPOSITION),
-        (("aot_eager_decomp_partition", "aot_eager_partition"), Component.PARTITIONER),
         ((), Component.INDUCTOR),
     ],
 )
@@ -63,13 +66,36 @@ def test_the_programs_own_backend_is_not_judged_again() -> None:
     assert ladder.rungs[-1].said == "RuntimeError: no such kernel"
 
 
+@pytest.mark.parametrize(
+    ("failing", "component"),
+    [
+        (("aot_eager",), Component.PARTITIONER),
+        (("aot_eager", "aot_eager_default_partitioner"), Component.AOT),
+        (("aot_eager_decomp_partition",), Component.PARTITIONER),
+        (("aot_eager_decomp_partition", "aot_eager_decomp"), Component.DECOMPOSITION),
+        (("eager",), Component.DYNAMO),
+        ((), Component.INDUCTOR),
+    ],
+)
+def test_in_training_it_is_the_partitioner_where_the_plain_one_passes(
+    failing: Sequence[str], component: Component
+) -> None:
+    assert climbed(dict.fromkeys(failing, FAILS), inputs=(TRAINED,))[0].component is component
+
+
+def test_a_plain_partitioner_that_could_not_be_judged_blames_nobody_else() -> None:
+    answers = {"aot_eager": FAILS, "aot_eager_default_partitioner": Outcome(Verdict.HARNESS_ERROR)}
+    assert climbed(answers, inputs=(TRAINED,))[0].component is Component.AOT
+
+
 def test_the_partitioner_is_asked_for_only_where_it_may_be_to_blame() -> None:
-    assert "aot_eager_partition" not in climbed({"aot_eager": FAILS})[1].asked
-    assert climbed({"aot_eager_decomp_partition": FAILS})[1].asked[-1] == "aot_eager_partition"
+    assert climbed({"aot_eager": FAILS})[1].asked[-1] == "aot_eager_decomp_partition"
+    assert climbed({"eager": FAILS}, inputs=(TRAINED,))[1].asked[-1] == "aot_eager_decomp_partition"
+    assert climbed({"aot_eager": FAILS}, inputs=(TRAINED,))[1].asked[-1] == "aot_eager_default_partitioner"
 
 
 def test_the_partitioners_backend_is_torch_alone() -> None:
-    code = PARTITIONER_ONLY.code
+    code = PLAIN_PARTITIONER_DECOMPOSED.code
     assert code is not None
     assert code.stands_alone
     compile(code.source, "backend", "exec")
@@ -109,7 +135,7 @@ def test_a_custom_backend_is_innocent_where_a_rung_fails_alike() -> None:
     [
         ("eager", [], Component.DYNAMO),
         ("aot_eager", ["eager"], Component.AOT),
-        ("aot_eager_decomp_partition", ["eager", "aot_eager", "aot_eager_partition"], Component.DECOMPOSITION),
+        ("aot_eager_decomp_partition", ["eager", "aot_eager"], Component.DECOMPOSITION),
         ("cudagraphs", ["eager", "aot_eager", "aot_eager_decomp_partition"], Component.BACKEND),
     ],
 )

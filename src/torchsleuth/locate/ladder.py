@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from torchsleuth.case.failure import Failure, Kind
-from torchsleuth.case.model import Backend, Case
+from torchsleuth.case.model import Backend, Case, Code, Tensor
 from torchsleuth.judge.outcome import Outcome, Verdict
 
 
@@ -59,8 +59,8 @@ def climb(case: Case, failure: Failure, judge: JudgeBackends) -> Ladder:
     component = next((c for (_, c), rung in zip(below, rungs, strict=False) if rung.fails), None)
     if component is None:
         component = _component_of(own)
-    if component is Component.DECOMPOSITION:
-        component = _decomposition_or_partitioner(failure, judge)
+    if _trains(case):
+        component = _without_partitioner(component, failure, judge, any_way)
     return Ladder(component, tuple(rungs))
 
 
@@ -77,31 +77,40 @@ def _component_of(own: Backend) -> Component:
     return known.get(own.name, Component.INDUCTOR if own.name in ("inductor", "aotinductor") else Component.BACKEND)
 
 
-def _decomposition_or_partitioner(failure: Failure, judge: JudgeBackends) -> Component:
-    """Without the decompositions, with Inductor's partitioner: still failing means the partitioner."""
-    outcome = judge([PARTITIONER_ONLY])[0]
-    return Component.PARTITIONER if _fails(outcome, failure) else Component.DECOMPOSITION
+def _trains(case: Case) -> bool:
+    """Only then is there a partitioner, which cuts one graph into forward and backward."""
+    return case.surroundings.grad and any(
+        isinstance(v, Tensor) and v.requires_grad for v in (*case.inputs, *case.constants)
+    )
 
 
-# A backend that exists only as source: aot_eager with the min-cut partitioner and no decompositions.
-_PARTITIONER_SOURCE = """
+def _without_partitioner(component: Component, failure: Failure, judge: JudgeBackends, any_way: bool) -> Component:
+    """On both rungs of AOTAutograd the min-cut partitioner is on: what passes with torch's plain one is its fault."""
+    plain = {Component.AOT: PLAIN_PARTITIONER, Component.DECOMPOSITION: PLAIN_PARTITIONER_DECOMPOSED}.get(component)
+    if plain is None:
+        return component
+    return Component.PARTITIONER if _fails(judge([plain])[0], failure, any_way) is False else component
+
+
+PLAIN_PARTITIONER = Backend("aot_eager_default_partitioner")
+
+# A backend that exists only as source: aot_eager_decomp_partition with the plain partitioner.
+_DECOMPOSED = """
 from torch._dynamo.backends.common import aot_autograd
-from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+from torch._inductor.decomposition import select_decomp_table
+from functorch.compile import default_partition, make_boxed_func
 
 def nop(gm, inputs):
     return make_boxed_func(gm.forward)
 
-aot_eager_partition = aot_autograd(fw_compiler=nop, bw_compiler=nop, partition_fn=min_cut_rematerialization_partition)
+def aot_eager_decomp(gm, inputs):
+    decompositions = select_decomp_table()
+    compiler = aot_autograd(
+        fw_compiler=nop, bw_compiler=nop, partition_fn=default_partition, decompositions=decompositions
+    )
+    return compiler(gm, inputs)
 """
-
-
-def _partitioner_backend() -> Backend:
-    from torchsleuth.case.model import Code
-
-    return Backend("aot_eager_partition", False, code=Code("backend", "aot_eager_partition", _PARTITIONER_SOURCE))
-
-
-PARTITIONER_ONLY = _partitioner_backend()
+PLAIN_PARTITIONER_DECOMPOSED = Backend("aot_eager_decomp", False, code=Code("backend", "aot_eager_decomp", _DECOMPOSED))
 
 
 def _fails(outcome: Outcome, failure: Failure, any_way: bool = False) -> bool | None:

@@ -77,6 +77,10 @@ def switched_by(text: str) -> str | None:
     return " and ".join(named) if named and len(named) == len(text.splitlines()) else None
 
 
+def is_about_memory(switched: str) -> bool:
+    return set(switched.split(" and ")) <= {_SWITCHED[e] for e in ("inplace_buffers", "allow_buffer_reuse")}
+
+
 @dataclass(frozen=True)
 class Workaround:
     text: str  # what to paste, or what to leave out
