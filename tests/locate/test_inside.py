@@ -44,7 +44,7 @@ class Compiler:
 
 
 @pytest.mark.parametrize("culprit", range(len(PASSES) + len(KERNELS)))
-def test_any_single_application_is_named_within_twelve_judgements(culprit: int) -> None:
+def test_any_single_application_is_named_within_thirteen_judgements(culprit: int) -> None:
     would = [*PASSES, *KERNELS]
     compiler = Compiler(would, lambda let: culprit in let)
     found = inside.find(compiler)
@@ -52,7 +52,7 @@ def test_any_single_application_is_named_within_twelve_judgements(culprit: int) 
     assert found.blamed == would[culprit]
     assert found.alone
     assert not found.all_of_name
-    assert len(compiler.asked) <= 12
+    assert len(compiler.asked) <= 13
     assert len(set(compiler.asked)) == len(compiler.asked)
 
 
@@ -80,6 +80,34 @@ def test_two_that_are_needed_together_name_the_later() -> None:
     assert found is not None
     assert found.blamed == [*PASSES, *KERNELS][35]
     assert found.alone
+
+
+def lowerings(*names: str) -> list[Applied]:
+    return [Applied("lowering", f"aten.{name}.default") for name in names]
+
+
+def test_operators_that_are_needed_together_are_all_told() -> None:
+    would = [*PASSES, *lowerings("mul", "scatter_add", "exp", "sum")]
+    found = inside.find(Compiler(would, lambda let: {32, 34} <= let))
+    assert found is not None
+    assert found.name == "lowering of aten.sum.default"
+    assert "Without the lowering of aten.scatter_add.default alone, it passes too" in found.said[-1]
+
+
+def test_one_that_computes_is_blamed_before_one_that_only_fills_memory() -> None:
+    would = [*PASSES, *lowerings("mul", "scatter_add", "lift_fresh_copy")]
+    found = inside.find(Compiler(would, lambda let: {32, 33} <= let))
+    assert found is not None
+    assert found.name == "lowering of aten.scatter_add.default"
+    assert found.number == 33
+    assert found.alone
+
+
+def test_memory_that_is_filled_is_blamed_where_nothing_else_is_needed() -> None:
+    would = [*PASSES, *lowerings("mul", "full")]
+    found = inside.find(Compiler(would, lambda let: 32 in let))
+    assert found is not None
+    assert found.name == "lowering of aten.full.default"
 
 
 def test_a_fault_outside_of_all_of_them_is_said() -> None:

@@ -24,3 +24,14 @@ NO_KERNEL = frozenset(
     "view reshape transpose permute unsqueeze squeeze expand contiguous getitem getattr size dim numel detach clone t "
     "flatten unflatten chunk split movedim swapaxes view_as expand_as item dropout alias stride narrow to".split()
 )
+
+# What makes a tensor out of nothing, for others to compute with.
+MAKERS = frozenset(
+    "full full_like zeros zeros_like ones ones_like empty empty_like empty_strided new_zeros new_ones new_full arange "
+    "iota tensor scalar_tensor lift lift_fresh lift_fresh_copy eye linspace clone copy".split()
+)
+
+
+def computes(target: str) -> bool:
+    """Whether more than memory is looked at, moved or filled."""
+    return bare(target) not in VIEWS | NO_KERNEL | MAKERS

@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from torchsleuth.case.model import Case, Code
+from torchsleuth.case.operator_names import computes
 from torchsleuth.judge.applied import Applied
 
 PASSES = ("pre_grad_passes", "joint_graph_passes", "post_grad_passes", "pattern")
 KERNELS = ("lowering", "fusion", "cudagraphs")
 INDUCTOR = (*PASSES, *KERNELS)
+_MOST_PARTNERS = 3  # asked about, each on its own
 DECOMPOSITIONS = ("decomposition",)
 
 _SAID = {
@@ -104,10 +106,10 @@ _AROUND = "It fails with no pass, pattern or fusion, and with eager's kernels: t
 
 
 def _narrow(
-    ask: Ask, inside: Setting, whole: Setting, applied: Sequence[Applied], low: int, guess_last: bool
+    ask: Ask, inside: Setting, whole: Setting, applied: Sequence[Applied], low: int, raises: bool
 ) -> Located | None:
     """`inside` fails with all of `applied`, and is taken not to fail with the first `low`."""
-    high, shown = len(applied), applied
+    high, shown, guess_last = len(applied), applied, raises
     while high - low > 1:
         middle = high - 1 if guess_last else (low + high) // 2
         guess_last = False
@@ -122,14 +124,35 @@ def _narrow(
     blamed = _with_graphs(applied[number], shown, number)
     named = f"the {name_of(blamed)}"
     said = [f"With the first {number} of {len(applied)} applications it does not fail; with {named}, it does."]
-    alone = _at(whole, number, applied, inside)
+    alone, whole_at = _at(whole, number, applied, inside), replace(whole, but=number)
     if alone is not None and ask([alone])[0].passes:
-        return Located(blamed, high, len(applied), True, False, (*said, f"Without {named} alone, it passes."))
+        found = Located(blamed, high, len(applied), True, False, (*said, f"Without {named} alone, it passes."))
+        partners = blamed.stage == "lowering" and alone == whole_at and not (raises and computes(blamed.name))
+        return _with_partners(ask, found, whole, applied) if partners else found
     if ask([replace(whole, but_named=blamed.name)])[0].passes:
         said.append(f"Without {named}, wherever it is applied, it passes.")
         return Located(blamed, high, len(applied), True, True, tuple(said))
     said.append(f"Leaving out {named} and nothing else does not make it pass.")
     return Located(blamed, high, len(applied), False, False, tuple(said))
+
+
+def _with_partners(ask: Ask, found: Located, whole: Setting, applied: Sequence[Applied]) -> Located:
+    """Other operators that the failure needs lowered as well: the search ends at the last of them.
+
+    Where that one only fills or moves memory, the last that computes is to blame.
+    """
+    others = [n for n in range(found.number - 1) if applied[n].stage == "lowering" and computes(applied[n].name)]
+    others = others[-_MOST_PARTNERS:]
+    answers = ask([replace(whole, but=n) for n in others]) if others else []
+    needed = [n for n, answer in zip(others, answers, strict=True) if answer.passes]
+    if not needed:
+        return found
+    names = ", ".join(applied[n].name for n in needed)
+    said = (*found.said, f"Without the lowering of {names} alone, it passes too: they are needed together.")
+    assert found.blamed is not None
+    if computes(found.blamed.name):
+        return replace(found, said=said)
+    return replace(found, blamed=applied[needed[-1]], number=needed[-1] + 1, said=said)
 
 
 def _at(whole: Setting, number: int, applied: Sequence[Applied], inside: Setting) -> Setting | None:

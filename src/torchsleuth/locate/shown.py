@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from torchsleuth.case.ir import Graph, Node
-from torchsleuth.case.operator_names import NO_KERNEL, VIEWS, bare
+from torchsleuth.case.operator_names import computes
 
 
 def last_computing(graph: Graph) -> Node | None:
     """Views and markers of regions only lead to it; a graph of nothing else has the last of those that give a value."""
     calls = [n for g in graph.all_graphs() for n in g.nodes if n.is_call and n.value is not None]
-    computing = [n for n in calls if bare(n.target) not in VIEWS | NO_KERNEL]
+    computing = [n for n in calls if computes(n.target)]
     found = computing or calls
     return found[-1] if found else None
