@@ -133,3 +133,71 @@ def test_what_dynamo_loses_is_dynamos(run_cli: RunCli, tmp_path: Path) -> None:
     assert (result["verdict"], failure["component"]) == ("failure", "dynamo")
     assert (failure["repro"]["form"], failure["repro"]["verified"]) == ("frame", True)
     assert "as_strided_" in (tmp_path / "out" / "repro.py").read_text()
+
+
+def test_a_program_that_differs_although_no_graph_does_is_reproduced_from_its_source(
+    run_cli: RunCli, tmp_path: Path
+) -> None:
+    """What is lost is that two results share memory; the program tells of it by its exit status."""
+    script = torch_script(
+        tmp_path,
+        """
+    import sys
+
+    def cloning(gm, inputs):
+        return lambda *args: tuple(t.clone() for t in gm(*args))
+
+    def f(x):
+        y = x.sin()
+        return y, y.view(-1)
+
+    unrelated = torch.ones(3)
+    whole, view = torch.compile(f, backend=cloning)(torch.zeros(2, 2))
+    view.add_(1)
+    print("filled with", whole.sum(), unrelated)
+    if whole.sum() != 4:
+        sys.exit(1)
+    """,
+    )
+    result = found(run_cli, script, tmp_path / "out", "--budget", "300")
+    [failure] = result["failures"]
+    assert (result["verdict"], failure["kind"], failure["component"]) == ("failure", "accuracy", "backend")
+    assert (failure["repro"]["form"], failure["repro"]["verified"]) == ("frame", True)
+    text = (tmp_path / "out" / "repro.py").read_text()
+    assert "AssertionError" in text
+    assert "sys" not in text
+    assert "unrelated" not in text
+    assert any("the backend is to blame" in note for note in result["notes"])
+
+
+def test_random_numbers_that_differ_by_design_are_said_to(run_cli: RunCli, tmp_path: Path) -> None:
+    script = torch_script(
+        tmp_path,
+        """
+    f = lambda x: torch.nn.functional.dropout(x, 0.5)
+    torch.manual_seed(1)
+    got = torch.compile(f)(torch.ones(64))
+    torch.manual_seed(1)
+    assert torch.equal(got, f(torch.ones(64)))
+    """,
+    )
+    result = found(run_cli, script, tmp_path / "out")
+    assert (result["verdict"], result["failures"]) == ("program-error", [])
+    assert any("fallback_random" in note for note in result["notes"])
+
+
+def test_memory_that_is_spoilt_and_shows_only_at_the_end_is_looked_for(run_cli: RunCli, tmp_path: Path) -> None:
+    """The numbers are wrong, too, and the program dies after it has said so."""
+    script = torch_script(
+        tmp_path,
+        _MODEL
+        + """
+    import atexit, os
+    got = torch.compile(f, backend=faulty("tanh", "accuracy"))(*inputs)
+    if not torch.allclose(got, f(*inputs)):
+        atexit.register(os.abort)
+    """,
+    )
+    result = found(run_cli, script, tmp_path / "out", "--no-minimize")
+    [failure] = result["failures"]
+    assert (result["verdict"], result["exit_code"], failure["kind"]) == ("failure", -6, "accuracy")

@@ -22,6 +22,7 @@ from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial
 from torchsleuth.judge.verify import Verification
 from torchsleuth.reduce.oracle import OutOfBudget
+from torchsleuth.reduce.source.asserting import asserting
 from torchsleuth.reduce.source.layout import laid_out
 from torchsleuth.reduce.source.shrink import Shrinker, lines
 from torchsleuth.watch.found import Found
@@ -74,9 +75,10 @@ def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
     began = time.monotonic()
     asked = _Judging(means, found.failure)
     means.say(f"trying the program's own file, {lines(text)}, as the script")
-    target = asked.first(text)
-    if target is None:
+    started = asked.first(text)
+    if started is None:
         return finding
+    text, target = started
     told = replace(finding, failure=replace(target, summary=found.failure.summary or target.summary))
     # The whole file first, so that whoever loses patience has it.
     repro = _verified(text, told, found, means, runs=1 if means.minimize else 3)
@@ -102,14 +104,27 @@ class _Judging:
         self._numbers = itertools.count(1)
         self.judged = 0
 
-    def first(self, text: str) -> Failure | None:
+    def first(self, text: str) -> tuple[str, Failure] | None:
+        """The text to begin with, and how it fails; None where it does not fail as the program did."""
         outcome = self._outcomes([text])[0]
+        if self._failure.kind is Kind.ACCURACY and _fails_otherwise(outcome):
+            text, outcome = self._as_assertion(text, outcome)
         if not self._alike(outcome):
             self._means.say(f"the file alone: {outcome.verdict.value} {outcome.reason}"[:200])
             return None
         assert outcome.failure is not None
         self._failure = outcome.failure if outcome.failure.kind is Kind.ACCURACY else self._failure
-        return replace(self._failure, text=outcome.failure.text)
+        return text, replace(self._failure, text=outcome.failure.text)
+
+    def _as_assertion(self, text: str, outcome: Outcome) -> tuple[str, Outcome]:
+        """Wrong numbers are told by an assertion; where the program trips over them in torch, by the error it gets."""
+        changed = asserting(text)
+        asserted = self._outcomes([changed])[0] if changed != text else outcome
+        if asserted.failure is not None and asserted.failure.kind is Kind.ACCURACY:
+            return changed, asserted
+        assert outcome.failure is not None
+        self._failure = outcome.failure
+        return text, outcome
 
     def fail(self, texts: Sequence[str]) -> list[bool]:
         if time.monotonic() > self._means.until or self._means.stopped():
@@ -133,6 +148,11 @@ class _Judging:
         outcomes = self._means.judge.judge_all(trials)
         self.judged += self._means.judge.judged - before
         return outcomes
+
+
+def _fails_otherwise(outcome: Outcome) -> bool:
+    failure = outcome.failure
+    return outcome.verdict is Verdict.FAILED and failure is not None and failure.kind is not Kind.ACCURACY
 
 
 def _verified(text: str, finding: Finding, found: Found, means: Means, *, runs: int) -> Repro | None:

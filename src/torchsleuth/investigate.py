@@ -114,11 +114,11 @@ class Investigation:
         if found.case is None:
             return replace(
                 finding,
-                component=Component.DYNAMO
-                if found.dynamo or found.failure.kind is Kind.DYNAMO_ERROR
-                else Component.UNKNOWN,
+                component=Component(found.component) if found.component else _without_graph(found.failure),
                 culprit=Culprit(source=named.line_named(found.failure)),
-                why_not=_DYNAMOS_NUMBERS if found.dynamo else _WITHOUT_GRAPH[found.failure.kind is Kind.DYNAMO_ERROR],
+                why_not=_NO_GRAPH_IS_WRONG
+                if found.component
+                else _WITHOUT_GRAPH[found.failure.kind is Kind.DYNAMO_ERROR],
                 seconds=time.monotonic() - began,
             )
         _move(found.case, home)
@@ -287,7 +287,11 @@ _WITHOUT_GRAPH = {
 }
 
 
-_DYNAMOS_NUMBERS = "Every graph is right and the program is not: Dynamo's own work cannot be run alone yet."
+_NO_GRAPH_IS_WRONG = "Every graph is right where it is run alone, and the program is not."
+
+
+def _without_graph(failure: Failure) -> Component:
+    return Component.DYNAMO if failure.kind is Kind.DYNAMO_ERROR else Component.UNKNOWN
 
 
 def _move(kept: Path, home: Path) -> None:

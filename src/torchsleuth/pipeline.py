@@ -21,7 +21,7 @@ from torchsleuth.investigate import Investigation, Means, Plan, write_issue
 from torchsleuth.locate.ladder import Component
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.watch import launcher
-from torchsleuth.watch.found import Found, Summary, summarise
+from torchsleuth.watch.found import Found, Summary, died, summarise
 from torchsleuth.watch.hangs import HangWatch
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.rerun import Again
@@ -105,7 +105,7 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
 
 def _unexplained(summary: Summary, ended: Ended, settings: Settings) -> bool:
     """The program says that it failed, and nothing that was seen says why."""
-    failed = ended.exit_code > 0 and not (ended.interrupted or ended.stopped)
+    failed = (ended.exit_code > 0 or died(ended.exit_code)) and not (ended.interrupted or ended.stopped)
     return failed and not summary.found and summary.graphs > 0 and not settings.numbers
 
 
@@ -246,7 +246,7 @@ def _once_more(
         notes.append("the program was run once more, to keep the values of the graph that crashed")
         if seen is not None:
             finding = investigation.look_into(seen, finding.id, first=first)
-    elif found.failure.kind is not Kind.DYNAMO_ERROR and not found.dynamo:
+    elif found.failure.kind is not Kind.DYNAMO_ERROR and not found.component:
         say("running the program once more, with every graph forced to eager")
         if again.fails_with_graphs_in_eager(found.failure):
             notes.append("the program fails in the same way with every graph run in eager: Dynamo is to blame")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from torchsleuth.case import folder
 from torchsleuth.case.failure import Kind, Phase, wrong_numbers
 from torchsleuth.watch.found import Found, Summary
 from torchsleuth.watch.rerun import Again
@@ -32,29 +33,58 @@ def look(summary: Summary, again: Again, say: Say) -> Looked:
     if wrong:
         first, *rest = wrong
         return Looked(replace(seen, found=(replace(first, ended_program=True), *rest)), tuple(notes))
+    crashed = tuple(f for f in second.found if f.failure.kind is Kind.CRASH and f.case is not None)
+    if crashed:
+        return Looked(replace(seen, found=crashed), tuple(notes))
     say("no graph is wrong: once more, with compilation off")
     if again.fails_in_eager():
         return Looked(seen, (*notes, "it fails with compilation off, too"))
+    if second.exit_code == 0:
+        return Looked(seen, (*notes, _PASSED_WHEN_COMPARED))
     say("it passes so: once more, with every graph in eager")
-    if not again.passes_with_graphs_in_eager():
+    if not again.passes_with_graphs_on("eager"):
         notes.append("it passes with compilation off and fails with every graph run in eager: Dynamo is to blame")
-        return Looked(replace(seen, found=(_dynamos(summary, second),)), tuple(notes))
-    notes += [f"compiled differs from eager, and is not wrong: {line}" for line in second.excused[:3]]
+        return Looked(replace(seen, found=(_blamed("dynamo", summary, second),)), tuple(notes))
     if second.excused:
+        notes += [f"compiled differs from eager, and is not wrong: {line}" for line in second.excused[:3]]
         notes.append(
             "eager rounds each step to the dtype, compiled code only the last; where that decides, the program asks "
             "for more precision than its dtype has; torch._inductor.config.emulate_precision_casts = True rounds alike"
         )
-    return Looked(seen, tuple(notes))
+        return Looked(seen, tuple(notes))
+    say("that passes, too: once more, with every graph on aot_eager")
+    component = _backend_of(summary) if again.passes_with_graphs_on("aot_eager") else "aot"
+    notes.append(
+        "every graph is right where it is compared with eager, and the program passes with compilation off and with "
+        f"every graph in eager: {_SAID.get(component, component)} is to blame"
+    )
+    return Looked(replace(seen, found=(_blamed(component, summary, second),)), tuple(notes))
+
+
+_SAID = {"aot": "AOTAutograd", "inductor": "Inductor", "backend": "the backend"}
+
+
+def _backend_of(summary: Summary) -> str:
+    """Inductor, or what the program uses in its place."""
+    assert summary.reference is not None
+    sketches = sorted((summary.reference.folder / "sketches").glob("*"))
+    backends = [folder.load(sketch, ours=True).surroundings.backend for sketch in sketches[:1]]
+    return "inductor" if all(b.registered and b.name == "inductor" for b in backends) else "backend"
+
+
+_PASSED_WHEN_COMPARED = (
+    "it passed while its graphs were compared with eager: it does not fail each time, or it compares random numbers, "
+    "which compiled code draws in its own way unless torch._inductor.config.fallback_random = True"
+)
 
 
 def _graphs(count: int) -> str:
     return f"{count} compiled graph{'s were' if count != 1 else ' was'}"
 
 
-def _dynamos(first: Summary, second: Summary) -> Found:
+def _blamed(component: str, first: Summary, second: Summary) -> Found:
     told = first.uncaught or "the program's results differ"
     failure = wrong_numbers("values", Phase.RUN_FORWARD, told, told)
     process = first.reference or second.reference
     assert process is not None  # something was compiled, so somebody was watched
-    return Found(failure, None, process, ended_program=True, dynamo=True)
+    return Found(failure, None, process, ended_program=True, component=component)

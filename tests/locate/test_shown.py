@@ -26,6 +26,7 @@ def graph_of(*targets: str) -> Graph:
             "operator.matmul",
         ),
         (("torch.ops.aten.view.dtype", "torch.ops.aten.permute.default"), "torch.ops.aten.permute.default"),
+        (("torch.gather", "torch._functorch.predispatch._remove_batch_dim"), "torch.gather"),
         ((), None),
     ],
 )

@@ -19,7 +19,7 @@ class Found:
     ended_program: bool = False
     suspect: bool = False  # a stage that lasted too long; nobody raised anything
     place: str = ""
-    dynamo: bool = False  # known to be Dynamo's, by running the program without backends
+    component: str = ""  # to blame, where it is known from running the program with other backends
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Summary:
     checked: int = 0  # graphs whose numbers were compared with eager
     excused: tuple[str, ...] = ()  # differences from eager that are no fault of compiled code
     reference: Process | None = None  # that compiled something
+    exit_code: int | None = None  # None: it did not end in time
 
 
 def summarise(session: Path, exit_code: int | None) -> Summary:
@@ -70,11 +71,17 @@ def summarise(session: Path, exit_code: int | None) -> Summary:
         sum(len({e.get("graph") for e in p.of("numbers")}) for p in everyone),
         tuple(str(line) for p in everyone for e in p.of("numbers") for line in e.get("excused", ())),
         next((p for p in everyone if p.of("graph")), everyone[0] if everyone else None),
+        exit_code,
     )
 
 
 # Nothing that a process does to itself: somebody wanted it to end.
 _SENT_BY_OTHERS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
+
+
+def died(exit_code: int) -> bool:
+    """Whether a program was ended by what it did itself: memory that it spoilt may show only when it ends."""
+    return exit_code < 0 and -exit_code not in _SENT_BY_OTHERS | {signal.SIGKILL}
 
 
 def _crash(process: Process, exit_code: int | None) -> Found | None:

@@ -56,11 +56,11 @@ class Again:
         options = Options(hang_after=0, numbers="backward" if backward else "forward")
         return summarise(session, self._run("numbers", {}, session, options, patience=_NUMBERS_PATIENCE))
 
-    def passes_with_graphs_in_eager(self) -> bool:
-        session = self._session("dynamo")
-        return (
-            self._run("dynamo", {"TORCH_COMPILE_OVERRIDE_BACKENDS": ">=0:eager"}, session, Options(hang_after=0)) == 0
-        )
+    def passes_with_graphs_on(self, backend: str) -> bool:
+        """Every graph compiled by this backend, whatever the program asks for."""
+        name = "dynamo" if backend == "eager" else backend
+        override = {"TORCH_COMPILE_OVERRIDE_BACKENDS": f">=0:{backend}"}
+        return self._run(name, override, self._session(name), Options(hang_after=0)) == 0
 
     def look(self, session: Path) -> None:
         """Only watched: what it compiles stands in `session`."""
