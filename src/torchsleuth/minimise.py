@@ -224,8 +224,10 @@ def with_tolerance(case: Case, tried: Tried) -> Case:
     """What the script allows lies between the noise that was measured and the error."""
     if case.check is None or tried.outcome.failure is None:
         return case
-    limits = told.tolerance(told.read(tried.outcome.failure.text))
-    return case if limits is None else replace(case, check=replace(case.check, rtol=limits[0], atol=limits[1]))
+    rows = told.read(tried.outcome.failure.text)
+    # What the larger Case needed says nothing of this one: torch.testing's own tolerances may do again.
+    rtol, atol = told.tolerance(rows) or (None, None) if rows else (case.check.rtol, case.check.atol)
+    return replace(case, check=replace(case.check, rtol=rtol, atol=atol))
 
 
 class _State:

@@ -119,7 +119,8 @@ def measured(bench: Bench, case: Case, way: Way, failure: Failure, say: Callable
         return [minimise.same_failure(one, failure) for one in tried]
 
     chance = measure(fails)
-    say(f"it does not fail each time: {chance.failed} of {chance.runs} judgements")
+    each = "does not fail each time" if chance.flaky else "fails each time that it is judged"
+    say(f"it {each}: {chance.failed} of {chance.runs} judgements")
     return chance
 
 

@@ -26,13 +26,11 @@ class Looked:
 def look(summary: Summary, again: Again, say: Say) -> Looked:
     """The summary with what was found, and with how many graphs were compared."""
     say("the program failed and the compiler did not: once more, comparing every compiled graph with eager")
-    second = again.with_numbers(backward=summary.backward)
+    second = again.with_numbers("backward" if summary.backward else "forward")
     notes = [f"the program was run once more, and {_graphs(second.checked)} compared with eager"]
-    wrong = tuple(f for f in second.found if f.failure.kind is Kind.ACCURACY)
     seen = replace(summary, checked=second.checked, excused=second.excused)
-    if wrong:
-        first, *rest = wrong
-        return Looked(replace(seen, found=(replace(first, ended_program=True), *rest)), tuple(notes))
+    if _wrong(second):
+        return Looked(replace(seen, found=_wrong(second)), tuple(notes))
     crashed = tuple(f for f in second.found if f.failure.kind is Kind.CRASH and f.case is not None)
     if crashed:
         return Looked(replace(seen, found=crashed), tuple(notes))
@@ -40,7 +38,9 @@ def look(summary: Summary, again: Again, say: Say) -> Looked:
     if again.fails_in_eager():
         return Looked(seen, (*notes, "it fails with compilation off, too"))
     if second.exit_code == 0:
-        return Looked(seen, (*notes, _PASSED_WHEN_COMPARED))
+        say("it passed while it was compared, drawing random numbers as eager does: once more, drawing its own")
+        third = again.with_numbers("kinds")
+        return Looked(replace(seen, found=_wrong(third)), tuple(notes) if _wrong(third) else (*notes, _PASSED))
     say("it passes so: once more, with every graph in eager")
     if not again.passes_with_graphs_on("eager"):
         notes.append("it passes with compilation off and fails with every graph run in eager: Dynamo is to blame")
@@ -61,6 +61,11 @@ def look(summary: Summary, again: Again, say: Say) -> Looked:
     return Looked(replace(seen, found=(_blamed(component, summary, second),)), tuple(notes))
 
 
+def _wrong(seen: Summary) -> tuple[Found, ...]:
+    found = [f for f in seen.found if f.failure.kind is Kind.ACCURACY]
+    return (replace(found[0], ended_program=True), *found[1:]) if found else ()
+
+
 _SAID = {"aot": "AOTAutograd", "inductor": "Inductor", "backend": "the backend"}
 
 
@@ -72,7 +77,7 @@ def _backend_of(summary: Summary) -> str:
     return "inductor" if all(b.registered and b.name == "inductor" for b in backends) else "backend"
 
 
-_PASSED_WHEN_COMPARED = (
+_PASSED = (
     "it passed while its graphs were compared with eager: it does not fail each time, or it compares random numbers, "
     "which compiled code draws in its own way unless torch._inductor.config.fallback_random = True"
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -16,10 +17,14 @@ from torchsleuth.judge.order import Cause, Ending, Order, read_report, read_tail
 
 _PATIENCE = 5.0
 _MOST_FALSE_STARTS = 3
+_MOST_READY = 6  # each holds some memory of the device
 
 
 class SpawnedJudge(Conductor):
-    """Workers warm up while others judge: `jobs` of them wait ready, and each that is taken is replaced at once."""
+    """Workers warm up while others judge: some wait ready, and each that is taken is replaced at once.
+
+    To warm up takes longer than most trials, so the more cores there are, the more wait.
+    """
 
     def __init__(
         self,
@@ -40,7 +45,7 @@ class SpawnedJudge(Conductor):
         self._false_starts = 0  # orders in a row whose worker died before it began
         self._waiting: deque[Guarded] = deque()
         self._working: set[Guarded] = set()
-        self._waiting.extend(self._spawn() for _ in range(jobs))
+        self._waiting.extend(self._spawn() for _ in range(max(jobs, min(_MOST_READY, (os.cpu_count() or 1) // 2))))
 
     @property
     def log(self) -> str:

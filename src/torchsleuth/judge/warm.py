@@ -53,9 +53,10 @@ def warm_up(*, cuda: bool) -> None:
             importlib.import_module(name)
         except ImportError as error:
             print(f"not warmed: {name}: {error}")
-    compiler.probe_vector_instructions()
     if cuda:
-        _start_cuda()
+        _start_cuda()  # C++ is seldom generated then; who needs to know the processor asks it
+    else:
+        compiler.probe_vector_instructions()
     # What is warm is never garbage; without this a collection in a forked child would copy every page of it.
     gc.collect()
     gc.freeze()

@@ -47,7 +47,7 @@ def install(outbox: Outbox) -> Observer:
         ("torch._functorch.aot_autograd", _hook_backward_compilers),
     ):
         begin.on_import(name, functools.partial(patch, observer=observer))
-    if outbox.options.numbers:
+    if outbox.options.numbers not in ("", "kinds"):
         begin.on_import("torch._inductor.config", lambda _: torch_api.draw_like_eager())
     observer.watch_the_end()
     return observer

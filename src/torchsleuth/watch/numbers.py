@@ -16,6 +16,8 @@ from torchsleuth.referee.verdict import Difference
 from torchsleuth.watch.capture import Record
 from torchsleuth.watch.schedule import Schedule
 
+_KINDS = ("type", "shape", "dtype")
+
 
 def before(schedule: Schedule, record: Record, inputs: Sequence[Any]) -> Before | None:
     """What a call that is to be compared will be given; None: it is not looked at."""
@@ -30,7 +32,7 @@ def look(
     outputs: Any,
     inputs: Sequence[Any],
     *,
-    backward: bool,
+    wanted: str,
 ) -> Report:
     """What the referee says of a call that the program made; of gradients, by a call of its own."""
     assert record.eager is not None
@@ -38,8 +40,10 @@ def look(
     eager = record.eager.forward
     same = record.sketch.surroundings.backend.runs_eagers_kernels
     report = check_call(eager, given, outputs, inputs, same_kernels=same)
-    wanted = backward and record.sketch.surroundings.grad
-    if wanted and not report.wrong and any(getattr(v, "requires_grad", False) for v in given.inputs):
+    if wanted == "kinds":
+        report = replace(report, wrong=tuple(d for d in report.wrong if d.how in _KINDS), excused=())
+    backward = wanted == "backward" and record.sketch.surroundings.grad
+    if backward and not report.wrong and any(getattr(v, "requires_grad", False) for v in given.inputs):
         report = check_graph(eager, compiled, given.inputs, backward=True, same_kernels=same)
     schedule.looked(record.number, time.perf_counter() - began, wrong=bool(report.wrong))
     return named(report, record)
@@ -64,5 +68,5 @@ def failure_of(report: Report) -> Failure:
     lines = [f"{d.path}: {d.how}: {d.text}" for d in report.wrong]
     phase = Phase.RUN_FORWARD if forward else Phase.RUN_BACKWARD
     kinds = [d.how for d in (forward or report.wrong)]
-    how = next((k for k in ("type", "shape", "dtype", "nan") if k in kinds), "values")
+    how = next((k for k in (*_KINDS, "nan") if k in kinds), "values")
     return wrong_numbers(how, phase, "\n".join([*lines, *report.notes]), f"{first.path} is wrong: {first.text}")

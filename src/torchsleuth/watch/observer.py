@@ -233,8 +233,8 @@ class Observer:
     ) -> None:
         from torchsleuth.watch import numbers
 
-        backward = self.outbox.options.numbers == "backward"
-        report = numbers.look(self._schedule, record, compiled, given, outputs, args, backward=backward)
+        wanted = self.outbox.options.numbers
+        report = numbers.look(self._schedule, record, compiled, given, outputs, args, wanted=wanted)
         excused = [f"{d.path}: {d.text} ({d.excused})" for d in report.excused[:5]]
         self.outbox.event("numbers", graph=record.number, call=record.calls, compared=report.compared, excused=excused)
         if report.wrong:

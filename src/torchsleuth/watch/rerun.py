@@ -50,11 +50,12 @@ class Again:
         found = summarise(session, code).found
         return any(f.failure.fingerprint.same_as(failure.fingerprint) for f in found)
 
-    def with_numbers(self, *, backward: bool) -> Summary:
-        """What is found where every graph is compared with eager."""
-        session = self._session("numbers")
-        options = Options(hang_after=0, numbers="backward" if backward else "forward")
-        return summarise(session, self._run("numbers", {}, session, options, patience=_NUMBERS_PATIENCE))
+    def with_numbers(self, wanted: str) -> Summary:
+        """What is found where every graph is compared with eager: "forward", "backward" or "kinds"."""
+        name = "kinds" if wanted == "kinds" else "numbers"
+        session = self._session(name)
+        options = Options(hang_after=0, numbers=wanted)
+        return summarise(session, self._run(name, {}, session, options, patience=_NUMBERS_PATIENCE))
 
     def passes_with_graphs_on(self, backend: str) -> bool:
         """Every graph compiled by this backend, whatever the program asks for."""

@@ -40,7 +40,9 @@ class Options:
     most_cases: int = 12
     dump_first: bool = False  # keep values before each stage: after a crash that sizes alone did not show
     eager: bool = False  # compile nothing, and let nobody notice
-    numbers: str = ""  # compare compiled graphs with eager: "forward", or "backward" for gradients too
+    # Compare compiled graphs with eager: "forward", "backward" for gradients too, or only the "kinds" of results: then
+    # the program draws the random numbers that it draws by itself.
+    numbers: str = ""
     log: str = ""  # "steps": write down what the compiler begins and ends; "debug": and each traced instruction
     explain: bool = False  # keep no Cases: count what torch's own trace does not hold
     explain_ir: bool = False  # and keep Inductor's loops before and after fusion
