@@ -68,7 +68,7 @@ class Reduction:
             finding,
             judged=before + found.judged,
             judged_to_smallest=before + found.judged_to_smallest,
-            culprit=_diverging(finding.culprit, found.diverging.culprit if found.diverging else None),
+            culprit=_diverging(finding.culprit, found.diverging.blamed if found.diverging else None),
             divergence=_by_operator(found.diverging),
         )
         for one, its in ((smallest, way), *checkpoints.larger_than(smallest)):

@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "reduce"))
 from toys import chain
 
 from torchsleuth.case.failure import Failure, Phase, wrong_numbers
-from torchsleuth.case.ir import Ref
-from torchsleuth.case.model import Case, Check
+from torchsleuth.case.ir import Graph, Node, Op, Ref, Value
+from torchsleuth.case.model import Case, Check, Level
 from torchsleuth.locate import divergence
 from torchsleuth.referee import told
 from torchsleuth.referee.told import Told
@@ -43,3 +43,14 @@ def test_the_culprit_is_told_from_those_that_carry_it_on_by_one_judgement() -> N
 
 def test_a_fault_that_hides_is_said_to_be_nowhere() -> None:
     assert divergence.find(replace(chain(3), check=Check()), judged_wrong_from(3, [])) is None
+
+
+def test_an_element_of_several_results_stands_for_the_operator_that_gives_them() -> None:
+    x = Node("x", Op.PLACEHOLDER, "x")
+    least = Node("least", Op.CALL_METHOD, "min", (Ref("x"), 1))
+    index = Node("index", Op.CALL_FUNCTION, "operator.getitem", (Ref("least"), 1), value=Value("int64", (2,)))
+    graph = Graph((x, least, index, Node("output", Op.OUTPUT, "output", ((Ref("index"),),))))
+    found = divergence.find(Case(Level.DYNAMO, graph, (), check=Check()), judged_wrong_from(0, []))
+    assert found is not None
+    assert found.culprit == index
+    assert found.blamed == least

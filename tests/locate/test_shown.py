@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchsleuth.case.ir import Graph, Node, Op, Value
+from torchsleuth.case.ir import Graph, Node, Op, Ref, Value
 from torchsleuth.locate.shown import last_computing
 
 
@@ -40,3 +40,9 @@ def test_bodies_are_looked_at() -> None:
     found = last_computing(whole)
     assert found is not None
     assert found.target == "torch.scatter_add"
+
+
+def test_an_element_of_several_results_stands_for_the_operator_that_gives_them() -> None:
+    least = Node("least", Op.CALL_METHOD, "min", (Ref("x"), 1))
+    index = Node("index", Op.CALL_FUNCTION, "operator.getitem", (Ref("least"), 1), value=Value("int64", (2,)))
+    assert last_computing(Graph((least, index))) == least

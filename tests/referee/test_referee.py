@@ -234,3 +234,9 @@ def test_bits_of_a_float_have_no_reference_and_that_is_said() -> None:
     report = refereed(lambda x: x.view(torch.int32).float(), lambda x: x.view(torch.int32).float() * 2, torch.ones(3))
     assert paths(report) == [("out", "values")]
     assert "no float64 reference" in report.notes[0]
+
+
+def test_the_sign_of_a_zero_that_nothing_rounds_counts() -> None:
+    x = torch.tensor([-1.5, 2.0, -3.0])
+    report = refereed(lambda x: torch.signbit(x * 0), lambda x: torch.zeros_like(x, dtype=torch.bool), x)
+    assert paths(report) == [("out", "values")]

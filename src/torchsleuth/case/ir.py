@@ -118,10 +118,25 @@ def operators(graph: Graph) -> int:
 
 
 def _picks_element(graph: Graph, node: Node) -> bool:
-    if node.target not in ("operator.getitem", "_operator.getitem") or not isinstance(node.args[0], Ref):
+    whole = _whole(node)
+    if whole is None:
         return False
-    whole = next((n for n in graph.nodes if n.name == node.args[0].name), None)
-    return whole is None or whole.value is None
+    made = next((n for n in graph.nodes if n.name == whole), None)
+    return made is None or made.value is None
+
+
+def picked_from(graph: Graph, node: Node) -> Node | None:
+    """The operator whose results `node` only takes an element of; None where it is an operator itself."""
+    if not _picks_element(graph, node):
+        return None
+    return next((n for n in graph.nodes if n.name == _whole(node)), None)
+
+
+def _whole(node: Node) -> str | None:
+    """What an element is taken of."""
+    if node.target not in ("operator.getitem", "_operator.getitem") or not node.args:
+        return None
+    return node.args[0].name if isinstance(node.args[0], Ref) else None
 
 
 def map_args(value: Arg, change: Callable[[Arg], Arg]) -> Arg:

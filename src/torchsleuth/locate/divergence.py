@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from torchsleuth.case.failure import Failure
-from torchsleuth.case.ir import Node, Op, Ref
+from torchsleuth.case.ir import Node, Op, Ref, picked_from
 from torchsleuth.case.model import Case
 from torchsleuth.referee import told
 
@@ -20,6 +20,7 @@ class Diverging:
 
     wrong: tuple[Node, ...]
     errors: dict[str, tuple[float, float]]  # node: error of compiled and of eager, relative
+    blamed: Node | None = None  # the culprit, or the operator that it takes an element from
 
     @property
     def culprit(self) -> Node | None:
@@ -36,7 +37,7 @@ def find(case: Case, judge: JudgeCase) -> Diverging | None:
         if place and int(place.group(1)) < len(nodes):
             errors[nodes[int(place.group(1))].name] = (row.compiled_error, row.eager_error)
     found = tuple(n for n in nodes if n.name in errors)
-    return Diverging(found, errors) if found else None
+    return Diverging(found, errors, picked_from(case.graph, found[0]) or found[0]) if found else None
 
 
 def with_every_result(case: Case) -> tuple[Case, Sequence[Node]]:

@@ -117,7 +117,8 @@ class Upcast(torch_api.dispatch_mode()):  # type: ignore[misc]
             return tensor
         step = torch.rand(tensor.shape, generator=self._random, dtype=torch.float64).to(tensor.device) * 2 - 1
         moved = tensor + self._nudge * step * (tensor.abs() + of_zero)
-        return torch.where(tensor.isfinite(), moved, tensor)
+        # A zero that is not moved keeps its sign: -0.0 + 0.0 is 0.0.
+        return torch.where(tensor.isfinite() & (moved != tensor), moved, tensor)
 
     def _draw(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         narrow_args = _map(args, _narrow)
