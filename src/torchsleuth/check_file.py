@@ -1,4 +1,6 @@
-"""python -m torchsleuth.check_file FILE.py[:NAME] REPORT: the child of `torchsleuth check`, which runs the user's code.
+"""python -m torchsleuth.check_file FILE.py[:NAME] REPORT [record|against FOLDER eager|compiled]
+
+The child of `torchsleuth check`, which runs the user's code.
 
 NAME gives the model: a module or function, or a function without arguments that returns one, alone or as a pair with
 its inputs.  Inputs that are not given so come from `inputs` or `make_inputs` of the same file: a tuple of arguments, or
@@ -7,40 +9,73 @@ a dict of keyword arguments.  Without NAME, `make_model` or `model` is taken.
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import json
-import runpy
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from torchsleuth import torch_api
+from torchsleuth.backends.recording import Recorder
 from torchsleuth.checking import check
 from torchsleuth.errors import BadUsage
+from torchsleuth.referee import records
 
 _MODELS = ("make_model", "model")
 _INPUTS = ("make_inputs", "inputs")
 
 
 def main(arguments: Sequence[str]) -> int:
-    what, report = arguments
+    what, report, *recording = arguments
     file, _, name = what.partition(":")
     sys.path.insert(0, str(Path(file).resolve().parent))
     sys.argv = [file]
     try:
-        found = runpy.run_path(file, run_name="torchsleuth_check")
+        found = names_of(file)
         model, inputs = model_and_inputs(found, name, file)
     except BadUsage as error:
         print(f"torchsleuth: {error}", file=sys.stderr)
         return 2
     args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
-    options = found.get("COMPILE_KWARGS")
-    verdict = check(model, *args, compile=options if isinstance(options, dict) else None, **kwargs)
-    print(verdict)
-    Path(report).write_text(json.dumps({"wrong": len(verdict.wrong)}), encoding="utf-8")
-    return 0 if verdict else 1
+    if recording:
+        wrong = _recorded(lambda function: function(model)(*args, **kwargs), *recording)
+    else:
+        options = found.get("COMPILE_KWARGS")
+        verdict = check(model, *args, compile=options if isinstance(options, dict) else None, **kwargs)
+        print(verdict)
+        wrong = len(verdict.wrong)
+    Path(report).write_text(json.dumps({"wrong": wrong}), encoding="utf-8")
+    return 1 if wrong else 0
+
+
+def names_of(file: str) -> dict[str, Any]:
+    """What the file defines.  It is a module under its name: Dynamo imports what a function's globals belong to."""
+    spec = importlib.util.spec_from_file_location("torchsleuth_check", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return vars(module)
+
+
+def _recorded(run: Callable[[Callable[[Any], Any]], Any], way: str, folder: str, how: str) -> int:
+    """How many operators are apart from what was recorded; none where this is the record."""
+    recorder = Recorder(compiled=how == "compiled")
+    torch.manual_seed(0)
+    with torch_api.drawing_like_eager():
+        run(lambda model: torch.compile(model, backend=recorder))
+    if way == "record":
+        records.save(Path(folder), recorder.records, {"torch": torch.__version__, "how": how})
+        print(f"recorded {len(recorder.records)} operators, {how}, in {folder}")
+        return 0
+    found = records.compare(records.load(Path(folder)), recorder.records)
+    print(found)
+    return len(found.apart)
 
 
 def model_and_inputs(found: Mapping[str, Any], name: str, file: str) -> tuple[Any, Any]:
