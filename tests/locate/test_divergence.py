@@ -54,3 +54,15 @@ def test_an_element_of_several_results_stands_for_the_operator_that_gives_them()
     assert found is not None
     assert found.culprit == index
     assert found.blamed == least
+
+
+def test_a_view_of_memory_that_is_written_later_is_not_to_blame() -> None:
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x"),
+        Node("view", Op.CALL_METHOD, "t", (Ref("x"),), value=Value("float32", (2, 2))),
+        Node("put", Op.CALL_METHOD, "index_put_", (Ref("x"),), value=Value("float32", (2, 2))),
+        Node("output", Op.OUTPUT, "output", ((Ref("put"),),)),
+    ]
+    found = divergence.find(Case(Level.DYNAMO, Graph(tuple(nodes)), (), check=Check()), judged_wrong_from(0, []))
+    assert found is not None
+    assert found.blamed == nodes[2]

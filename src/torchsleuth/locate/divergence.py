@@ -9,7 +9,10 @@ from dataclasses import dataclass, replace
 from torchsleuth.case.failure import Failure
 from torchsleuth.case.ir import Node, Op, Ref, picked_from
 from torchsleuth.case.model import Case
+from torchsleuth.case.operator_names import VIEWS, bare
 from torchsleuth.referee import told
+
+_LOOKS = VIEWS - {"getitem"}  # which takes elements of tuples, too
 
 JudgeCase = Callable[[Case], Failure | None]  # how it fails, if it does
 
@@ -37,7 +40,11 @@ def find(case: Case, judge: JudgeCase) -> Diverging | None:
         if place and int(place.group(1)) < len(nodes):
             errors[nodes[int(place.group(1))].name] = (row.compiled_error, row.eager_error)
     found = tuple(n for n in nodes if n.name in errors)
-    return Diverging(found, errors, picked_from(case.graph, found[0]) or found[0]) if found else None
+    if not found:
+        return None
+    # A view shows what is written to its memory later, and rightly or wrongly so: it is not what went wrong.
+    first = next((n for n in found if bare(n.target) not in _LOOKS), found[0])
+    return Diverging(found, errors, picked_from(case.graph, first) or first)
 
 
 def with_every_result(case: Case) -> tuple[Case, Sequence[Node]]:
