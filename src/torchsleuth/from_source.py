@@ -21,6 +21,7 @@ from torchsleuth.judge.base import Judge
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial
 from torchsleuth.judge.verify import Verification
+from torchsleuth.locate.ladder import Component
 from torchsleuth.reduce.oracle import OutOfBudget
 from torchsleuth.reduce.source.asserting import asserting
 from torchsleuth.reduce.source.layout import laid_out
@@ -86,7 +87,8 @@ def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
         return finding
     ops = repro.ops
     if means.minimize:
-        small = Shrinker(text, asked.fail, means.say, means.jobs).shrink()
+        backend = "eager" if told.component is Component.DYNAMO else ""
+        small = Shrinker(text, asked.fail, means.say, means.jobs, backend).shrink()
         repro = _verified(laid_out(small), told, found, means, runs=3) or repro
     return replace(
         told, repro=repro, why_not="", ops_before=max(finding.ops_before, ops),

@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from torchsleuth.reduce.oracle import OutOfBudget
 from torchsleuth.reduce.source import expressions, inlining, statements
+from torchsleuth.reduce.source.backends import on_backend
 from torchsleuth.reduce.source.shrink import Shrinker, written
 
 
@@ -180,3 +181,28 @@ def test_a_parameter_goes_with_its_default() -> None:
 def test_a_comprehension_that_chooses_nothing_goes() -> None:
     found = shrunk("bug([s for s in [o for o in [1, 2] if isinstance(o, int)]])\n", lambda seen: seen == [1, 2])
     assert found == "bug([1, 2])\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.compile(f)(x)", "torch.compile(f, backend='eager')(x)"),
+        ("torch.compile(f, mode='max-autotune', dynamic=True)", "torch.compile(f, dynamic=True, backend='eager')"),
+        ("torch.compile(f, backend='inductor', options={})", "torch.compile(f, backend='eager')"),
+        ("@torch.compile\ndef f(x):\n    return x", "@torch.compile(backend='eager')\ndef f(x):\n    return x"),
+        ("@torch.compile(dynamic=True)\ndef f():\n    pass",
+         "@torch.compile(dynamic=True, backend='eager')\ndef f():\n    pass"),
+        ("re.compile(f)", "re.compile(f)"),
+    ],
+)  # fmt: skip
+def test_every_compilation_takes_another_backend(before: str, after: str) -> None:
+    assert written(on_backend(ast.parse(before), "eager")) == after + "\n"
+
+
+def test_a_backend_that_is_sooner_done_is_kept_where_it_fails_alike() -> None:
+    def judge(texts: Sequence[str]) -> list[bool]:
+        return ["torch.compile" in text and "bug" in text and "eager" in text for text in texts]
+
+    text = "unused = 1\ntorch.compile(bug)\n"
+    assert Shrinker(text, judge, backend="eager").shrink() == "torch.compile(bug, backend='eager')\n"
+    assert "inductor" not in Shrinker(text, judge, backend="inductor").shrink()

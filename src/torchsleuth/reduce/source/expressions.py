@@ -84,7 +84,9 @@ def _fewer(tree: ast.Module) -> Iterator[ast.Module]:
             # Parameters go with what is given for them: inlining.parameters.
             if not isinstance(elements, list) or isinstance(node, (ast.Dict, ast.arguments)):
                 continue
-            for index in range(len(elements)):
+            for index, element in enumerate(elements):
+                if isinstance(element, ast.keyword) and element.arg == "backend":
+                    continue  # says whose bug it is, and what takes its place takes longer
                 new = copy.deepcopy(tree)
                 own = list(ast.walk(new))[number]
                 del getattr(own, name)[index]

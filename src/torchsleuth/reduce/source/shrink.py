@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from torchsleuth.reduce import search
 from torchsleuth.reduce.oracle import OutOfBudget
 from torchsleuth.reduce.source import expressions, inlining, statements
+from torchsleuth.reduce.source.backends import on_backend
 
 JudgeTexts = Callable[[Sequence[str]], Sequence[bool]]  # does each fail in the same way?
 Say = Callable[[str], None]
@@ -25,12 +26,14 @@ class Shrinker:
     judge: JudgeTexts
     say: Say = lambda _: None
     width: int = 1
+    backend: str = ""  # to be tried first in the place of the program's: one that is sooner done
     known: dict[str, bool] = field(default_factory=dict)
     _told: str = ""
 
     def shrink(self) -> str:
         try:
             self._plain()
+            self._on_backend()
             self._try([expressions.with_breaks_allowed(self._tree)])
             self._apart()
             for _ in range(_ROUNDS):
@@ -64,6 +67,12 @@ class Shrinker:
         plain = written(self._tree)
         if plain is not None and plain != self.text and self._fails([plain])[0]:
             self.text = plain
+
+    def _on_backend(self) -> None:
+        """Longer by a word, and every judgement after it is shorter: a bug of Dynamo's needs no kernels."""
+        changed = written(on_backend(self._tree, self.backend)) if self.backend else None
+        if changed is not None and changed != self.text and self._fails([changed])[0]:
+            self.text = changed
 
     def _apart(self) -> None:
         """Statements of one thing each: what goes, goes alone."""
