@@ -201,3 +201,21 @@ def test_memory_that_is_spoilt_and_shows_only_at_the_end_is_looked_for(run_cli: 
     result = found(run_cli, script, tmp_path / "out", "--no-minimize")
     [failure] = result["failures"]
     assert (result["verdict"], result["exit_code"], failure["kind"]) == ("failure", -6, "accuracy")
+
+
+def test_wrong_numbers_behind_functorchs_levels_are_reduced_after_aotautograd(run_cli: RunCli, tmp_path: Path) -> None:
+    script = torch_script(
+        tmp_path,
+        """
+    import torch._inductor.config
+    torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
+
+    f = torch.vmap(lambda x: torch.relu(x.sin() * 3).cos().sum())
+    x = torch.linspace(-2, 2, 20).reshape(4, 5)
+    assert torch.allclose(torch.compile(f)(x), f(x))
+    """,
+    )
+    result = found(run_cli, script, tmp_path / "out")
+    [failure] = result["failures"]
+    assert (result["verdict"], failure["kind"], failure["repro"]["ops"]) == ("failure", "accuracy", 1)
+    assert "functorch" not in (tmp_path / "out" / "repro.py").read_text()

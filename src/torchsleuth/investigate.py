@@ -125,7 +125,7 @@ class Investigation:
         try:
             check = Check() if found.failure.kind is Kind.ACCURACY else None
             case = replace(folder.load(home, ours=True), failure=found.failure, phase=found.failure.phase, check=check)
-            inner = _load_inner(home)
+            inner = _load_inner(home, check)
         except SleuthError as error:
             return replace(finding, case=home, why_not=str(error))
         folder.save(case, home)
@@ -245,7 +245,7 @@ class Investigation:
         plans: list[tuple[Case, Path, Form, bool]] = []
         for form in (Form.COMPILE, Form.BACKEND):
             plans += [(case, home, form, False), *([(case, home, form, True)] if valued else [])]
-        if inner is not None:
+        if inner is not None and inner.check is None:  # a program compares, a call of Inductor's inner entry does not
             plans.append((inner, home / "inner", Form.INNER, False))
         for used, place, form, data in plans:
             if self._plan.stopped():
@@ -300,8 +300,9 @@ def _move(kept: Path, home: Path) -> None:
     shutil.copytree(kept, home)
 
 
-def _load_inner(home: Path) -> Case | None:
-    return folder.load(home / "inner", ours=True) if (home / "inner").is_dir() else None
+def _load_inner(home: Path, check: Check | None) -> Case | None:
+    inner = folder.load(home / "inner", ours=True) if (home / "inner").is_dir() else None
+    return inner and replace(inner, check=check)
 
 
 def _culprit(failure: Failure, cases: list[Case]) -> Culprit:

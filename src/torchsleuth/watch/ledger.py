@@ -10,7 +10,7 @@ from typing import Any
 
 from torchsleuth.case import aten, folder
 from torchsleuth.case.effects import draws
-from torchsleuth.case.failure import Failure, Phase, of_exception, of_hang
+from torchsleuth.case.failure import Failure, Kind, Phase, of_exception, of_hang
 from torchsleuth.watch import capture, surroundings
 from torchsleuth.watch.capture import Record
 from torchsleuth.watch.guarded import guarded
@@ -60,6 +60,8 @@ class Ledger:
         inner = record.aten.get(phase.backward)
         if inner is not None:
             finished = capture.with_patches(aten.finished(inner, phase, failure))
+            if failure is not None and failure.kind is Kind.ACCURACY and not draws(finished.graph):
+                finished = surroundings.without(finished, "fallback_random")  # set by us, as in keep_wrong
             guarded(folder.save)(finished, where / "inner")
 
     @guarded
@@ -115,6 +117,7 @@ class Ledger:
             return
         where = self.outbox.here().folder / "cases" / str(number)
         case = capture.case_of(record, failure.phase, failure, args, where, self.outbox.options.data_cap)
+        self._save_inner(record, failure.phase, failure, where)
         if not draws(case.graph):
             # Set by us, for the sake of graphs that draw random numbers.
             folder.save(surroundings.without(case, "fallback_random"), where)
