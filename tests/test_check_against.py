@@ -59,3 +59,27 @@ def test_bad_usage(run_cli: RunCli, tmp_path: Path, options: tuple[str, ...], sa
     done = run_cli("check", tmp_path / "model.py", *words)
     assert done.returncode == 2
     assert says in done.stderr
+
+
+def test_a_damaged_record_is_said_to_be_one(run_cli: RunCli, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "record").mkdir()
+    (tmp_path / "record" / "records.json").write_text("{")
+    done = run_cli("check", tmp_path / "model.py", "--against", tmp_path / "record")
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert "no record that can be read" in done.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_said(run_cli: RunCli, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "file").touch()
+    done = run_cli("check", tmp_path / "model.py", "--record", tmp_path / "file" / "record")
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert "Cannot write" in done.stderr
+
+
+def test_a_model_of_which_nothing_is_captured_is_not_called_alike(run_cli: RunCli, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("import torch\nmodel = lambda x: 3\ninputs = (1,)\n")
+    done = run_cli("check", tmp_path / "model.py", "--record", tmp_path / "record")
+    assert done.returncode == 2
+    assert "captured no operator" in done.stderr

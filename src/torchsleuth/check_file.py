@@ -37,17 +37,17 @@ def main(arguments: Sequence[str]) -> int:
     try:
         found = names_of(file)
         model, inputs = model_and_inputs(found, name, file)
+        args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
+        if recording:
+            wrong = _recorded(lambda function: function(model)(*args, **kwargs), *recording)
+        else:
+            options = found.get("COMPILE_KWARGS")
+            verdict = check(model, *args, compile=options if isinstance(options, dict) else None, **kwargs)
+            print(verdict)
+            wrong = len(verdict.wrong)
     except BadUsage as error:
         print(f"torchsleuth: {error}", file=sys.stderr)
         return 2
-    args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
-    if recording:
-        wrong = _recorded(lambda function: function(model)(*args, **kwargs), *recording)
-    else:
-        options = found.get("COMPILE_KWARGS")
-        verdict = check(model, *args, compile=options if isinstance(options, dict) else None, **kwargs)
-        print(verdict)
-        wrong = len(verdict.wrong)
     Path(report).write_text(json.dumps({"wrong": wrong}), encoding="utf-8")
     return 1 if wrong else 0
 
@@ -65,15 +65,20 @@ def names_of(file: str) -> dict[str, Any]:
 
 def _recorded(run: Callable[[Callable[[Any], Any]], Any], way: str, folder: str, how: str) -> int:
     """How many operators are apart from what was recorded; none where this is the record."""
+    before = records.load(Path(folder)) if way == "against" else []
     recorder = Recorder(compiled=how == "compiled")
     torch.manual_seed(0)
     with torch_api.drawing_like_eager():
         run(lambda model: torch.compile(model, backend=recorder))
+    if not recorder.records:
+        raise BadUsage("Dynamo captured no operator of this model, so there is nothing to compare.")
     if way == "record":
         records.save(Path(folder), recorder.records, {"torch": torch.__version__, "how": how})
         print(f"recorded {len(recorder.records)} operators, {how}, in {folder}")
         return 0
-    found = records.compare(records.load(Path(folder)), recorder.records)
+    found = records.compare(before, recorder.records)
+    if not found.partings:
+        raise BadUsage(f"No operator of this model stands in {folder}: it is a record of another one.")
     print(found)
     return len(found.apart)
 

@@ -139,13 +139,17 @@ def _apart(a: Record, b: Record) -> tuple[float, str]:
 
 
 def save(folder: Path, records: Sequence[Record], about: Mapping[str, Any]) -> None:
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file({str(i): r.sample.contiguous() for i, r in enumerate(records)}, str(folder / "values.safetensors"))
     rows = [{k: v for k, v in asdict(r).items() if k != "sample"} for r in records]
     text = json.dumps({"schema": SCHEMA, **about, "records": rows}, indent=1)
-    (folder / "records.json").write_text(text, encoding="utf-8")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file({str(i): r.sample.contiguous() for i, r in enumerate(records)}, str(folder / "values.safetensors"))
+        (folder / "records.json").write_text(text, encoding="utf-8")
+    except (OSError, SafetensorError) as error:
+        raise BadUsage(f"Cannot write {folder}: {error}. Name another folder with --record.") from None
 
 
 def load(folder: Path) -> list[Record]:
