@@ -57,11 +57,12 @@ class Again:
         options = Options(hang_after=0, numbers=wanted)
         return summarise(session, self._run(name, {}, session, options, patience=_NUMBERS_PATIENCE))
 
-    def passes_with_graphs_on(self, backend: str) -> bool:
-        """Every graph compiled by this backend, whatever the program asks for."""
+    def passes_with_graphs_on(self, backend: str) -> bool | None:
+        """Every graph compiled by this backend, whatever the program asks for; None: it was not seen to end."""
         name = "dynamo" if backend == "eager" else backend
         override = {"TORCH_COMPILE_OVERRIDE_BACKENDS": f">=0:{backend}"}
-        return self._run(name, override, self._session(name), Options(hang_after=0)) == 0
+        code = self._run(name, override, self._session(name), Options(hang_after=0))
+        return None if code is None else code == 0
 
     def look(self, session: Path) -> None:
         """Only watched: what it compiles stands in `session`."""
