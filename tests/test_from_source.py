@@ -13,6 +13,7 @@ from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial
 from torchsleuth.judge.verify import Verification
+from torchsleuth.reduce.source import whole
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.session import Process, Stage
 from torchsleuth.write.findings import Finding
@@ -88,7 +89,7 @@ def test_what_is_not_verified_is_not_put_in_place(tmp_path: Path) -> None:
 
 def test_arguments_are_given_to_the_script(tmp_path: Path) -> None:
     text = "from __future__ import annotations\nimport sys\nprint(sys.argv)\n"
-    made = from_source.text_of(found(tmp_path, "--epochs", "1", text=text).process)
+    made = whole.text_of(found(tmp_path, "--epochs", "1", text=text).process)
     assert made is not None
     assert made.startswith("from __future__ import annotations\nimport sys\nsys.argv[1:] = ['--epochs', '1']\n")
     compile(made, "repro.py", "exec")
@@ -96,8 +97,8 @@ def test_arguments_are_given_to_the_script(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("argv", [["python", "-m", "pytest"], ["python", "-c", "x"], ["python", "gone.py"], []])
 def test_what_is_no_single_file_is_left_alone(argv: list[str], tmp_path: Path) -> None:
-    assert from_source.text_of(Process(tmp_path, {"argv": argv, "cwd": str(tmp_path)}, (), Stage())) is None
+    assert whole.text_of(Process(tmp_path, {"argv": argv, "cwd": str(tmp_path)}, (), Stage())) is None
 
 
 def test_what_a_script_needs_besides_torch_is_said() -> None:
-    assert from_source.imported("import os, numpy as np\nfrom torch import nn\nfrom . import x\n") == ("numpy", "torch")
+    assert whole.imported("import os, numpy as np\nfrom torch import nn\nfrom . import x\n") == ("numpy", "torch")

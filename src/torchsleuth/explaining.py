@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,13 @@ from typing import Any
 from torchsleuth import __version__
 from torchsleuth.case import files
 from torchsleuth.errors import BadUsage, CommandNotFound
+from torchsleuth.examples import Wish, examples
 from torchsleuth.explain.explanation import Explanation, to_json
 from torchsleuth.explain.gather import gather
 from torchsleuth.explain.recompiles import dynamic_source, with_trial
 from torchsleuth.explain.records import trace_files
 from torchsleuth.explain.times import write_csv
-from torchsleuth.pipeline import make_output_folder
+from torchsleuth.pipeline import Interruption, make_output_folder
 from torchsleuth.watch import launcher
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.rerun import Again
@@ -27,6 +28,7 @@ from torchsleuth.write.page_explain import explain_page
 
 TRACE = "TORCH_TRACE"
 Say = Callable[[str], None]
+Examples = Mapping[str, Mapping[int, dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,13 @@ def explain_command(
     fullgraph: bool = False,
     try_dynamic: bool = False,
     ir: bool = False,
+    minimize: bool = False,
+    budget: float = 600.0,
+    jobs: int = 2,
 ) -> Explained:
     if len(command) == 1 and Path(command[0]).is_dir():
+        if minimize:
+            raise BadUsage("A trace holds no program to make smaller: give --minimize the command that made it.")
         return _explain_folder(Path(command[0]), out)
     words = launcher.resolve(command)
     out = make_output_folder(out, words)
@@ -77,7 +84,12 @@ def explain_command(
     watched = bool(found.frames)
     if not watched:
         found = replace(found, notes=(*found.notes, _why_nothing(session)))
-    return _write(found, command, ended.exit_code, out, watched, ended)
+    made: Examples = {}
+    if minimize and not ended.stopped and not ended.interrupted:
+        with Interruption() as patience:
+            wish = Wish(budget, jobs, patience.stopped.is_set, patience.ends, say)
+            made = examples(found, list(processes(session)), ended.seconds, out, wish)
+    return _write(found, command, ended.exit_code, out, watched, ended, made)
 
 
 def _tried(found: Explanation, again: Again, trace: Path, say: Say) -> Explanation:
@@ -99,13 +111,22 @@ def _explain_folder(folder: Path, out: Path | None) -> Explained:
         raise BadUsage(f"{folder} holds no trace. Make one with TORCH_TRACE={folder} python ..., or give the program.")
     out = make_output_folder(out, [folder.name])
     found = gather(traces, None, out, ("made from a trace: how often a break is hit is not in it",))
-    return _write(found, (str(folder),), None, out, bool(found.frames), None)
+    return _write(found, (str(folder),), None, out, bool(found.frames), None, {})
 
 
 def _write(
-    found: Explanation, command: Sequence[str], code: int | None, out: Path, watched: bool, ended: Ended | None
+    found: Explanation,
+    command: Sequence[str],
+    code: int | None,
+    out: Path,
+    watched: bool,
+    ended: Ended | None,
+    made: Examples,
 ) -> Explained:
     data = to_json(found, version=__version__, command=command, exit_code=code)
+    for kind in ("breaks", "recompiles"):
+        for number, entry in enumerate(data[kind]):
+            entry["example"] = made.get(kind, {}).get(number)
     files.write_json(out / "explain.json", data)
     write_csv(out / "compile_times.csv", _rows(data))
     files.write_text(out / "explain.txt", "\n".join(text(data)) + "\n")

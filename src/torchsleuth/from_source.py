@@ -5,9 +5,7 @@ The file is judged as it is, made smaller statement by statement, and verified l
 
 from __future__ import annotations
 
-import ast
 import itertools
-import sys
 import textwrap
 import time
 from collections.abc import Callable, Sequence
@@ -26,14 +24,12 @@ from torchsleuth.reduce.oracle import OutOfBudget
 from torchsleuth.reduce.source.asserting import asserting
 from torchsleuth.reduce.source.layout import laid_out
 from torchsleuth.reduce.source.shrink import Shrinker, lines
+from torchsleuth.reduce.source.whole import imported, text_of
 from torchsleuth.watch.found import Found
-from torchsleuth.watch.launcher import script_of
-from torchsleuth.watch.session import Process
 from torchsleuth.write import repro_text
 from torchsleuth.write.findings import Finding, Repro
 
 FORM = "frame"
-_MOST = 200_000  # characters of a file that is worth trying
 
 
 @dataclass(frozen=True)
@@ -50,23 +46,6 @@ class Means:
     verify: Callable[[Path, Failure, int, Sequence[str]], Verification]
     count: Callable[[Path], int]  # operators of the largest graph that Dynamo captures from a script
     path: Sequence[str]
-
-
-def text_of(process: Process) -> str | None:
-    """The file that the program ran, as a script of its own; None where it ran no single file."""
-    words = [str(word) for word in process.hello.get("argv", [])]
-    script = script_of(words)
-    if script is None:
-        return None
-    try:
-        text = (Path(str(process.hello.get("cwd", "."))) / script).read_text(encoding="utf-8")
-        ast.parse(text)
-    except (OSError, ValueError, SyntaxError):
-        return None
-    arguments = words[words.index(script) + 1 :]
-    given = f"import sys\nsys.argv[1:] = {arguments!r}\n" if arguments else ""
-    future = "from __future__ import annotations\n"
-    return (future if future in text else "") + given + text.replace(future, "") if len(text) < _MOST else None
 
 
 def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
@@ -88,8 +67,10 @@ def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
     ops = repro.ops
     if means.minimize:
         backend = "eager" if told.component is Component.DYNAMO else ""
-        small = Shrinker(text, asked.fail, means.say, means.jobs, backend).shrink()
-        repro = _verified(laid_out(small), told, found, means, runs=3) or repro
+        shrinker = Shrinker(text, asked.fail, means.say, means.jobs, backend)
+        shrinker.shrink()
+        tried = (_verified(laid_out(small), told, found, means, runs=3) for small in shrinker.next_best())
+        repro = next((one for one in tried if one is not None), repro)
     return replace(
         told, repro=repro, why_not="", ops_before=max(finding.ops_before, ops),
         judged=finding.judged + asked.judged, judged_to_smallest=finding.judged + asked.judged,
@@ -199,14 +180,3 @@ def _with_docstring(text: str, finding: Finding, found: Found, imports: Sequence
 def _off(text: str) -> str:
     """How a script is run uncompiled: where it needs fullgraph=True, TORCH_COMPILE_DISABLE=1 raises an error itself."""
     return 'torch.compiler.set_stance("force_eager")' if "fullgraph" in text else "TORCH_COMPILE_DISABLE=1"
-
-
-def imported(text: str) -> tuple[str, ...]:
-    """Top-level modules that a script imports, beside the standard library."""
-    found = {"torch"}
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.partition(".")[0])
-    return tuple(sorted(found - set(sys.stdlib_module_names)))

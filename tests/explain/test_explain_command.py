@@ -180,3 +180,57 @@ def test_a_program_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "nowhere.py" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+MANY = """
+import torch.nn as nn
+
+class Part(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+
+    def forward(self, x, scale):
+        y = torch.relu(self.lin(x)) * scale
+        print("in part")
+        return y + 1
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Part()
+
+    def forward(self, x, scale):
+        return self.part(x, scale).sum()
+
+net = torch.compile(Net())
+for s in (0.5, 1.5):
+    net(torch.ones(2, 4), s).backward()
+"""
+
+
+@pytest.mark.slow
+def test_small_scripts_are_made_of_breaks_and_recompilations(tmp_path: Path) -> None:
+    script = torch_script(tmp_path, MANY)
+    ended = explain_command(tmp_path, "--minimize", "--budget", "40", sys.executable, str(script), env=ENVIRONMENT)
+    assert ended.returncode == 0, ended.stderr
+    found = facts(tmp_path)
+    made = {e["example"]["path"]: e["example"] for kind in ("breaks", "recompiles") for e in found[kind]}
+    assert "examples/break-1.py" in made
+    assert "examples/recompile-1.py" in made
+    for path, one in made.items():
+        again = subprocess.run(
+            [sys.executable, str(tmp_path / "out" / path)], env=ENVIRONMENT, capture_output=True, text=True, check=False
+        )
+        assert one["raises"]
+        assert again.returncode == 1
+        assert ("Unsupported" if "break" in path else "RecompileError") in again.stderr
+        assert one["lines"] < len(MANY.splitlines())
+        assert path in ended.stdout
+        assert path in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_trace_cannot_be_made_smaller(tmp_path: Path) -> None:
+    ended = explain_command(tmp_path, "--minimize", str(tmp_path), env=ENVIRONMENT)
+    assert ended.returncode == 2
+    assert "holds no program" in ended.stderr

@@ -16,10 +16,21 @@ from torchsleuth.cli import options
     "--try-dynamic", is_flag=True, help="Run it once more with changing sizes marked dynamic, and say what that stops."
 )
 @click.option("--ir", is_flag=True, help="Keep Inductor's loops before and after fusion, for graphs it compiles anew.")
+@click.option("--minimize", is_flag=True, help="Make a small script of each graph break and recompilation (examples/).")
+@options.budget
+@options.jobs
 @click.option("--json", "as_json", is_flag=True, help="Print explain.json in place of the text.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
-    out: Path | None, fullgraph: bool, try_dynamic: bool, ir: bool, as_json: bool, command: tuple[str, ...]
+    out: Path | None,
+    fullgraph: bool,
+    try_dynamic: bool,
+    ir: bool,
+    minimize: bool,
+    budget: float,
+    jobs: int,
+    as_json: bool,
+    command: tuple[str, ...],
 ) -> int:
     """Say what torch.compile makes of a program: graph breaks, recompilations, guards, compile time.
 
@@ -36,7 +47,10 @@ def command(
     from torchsleuth.write import explained, terminal
 
     with terminal.progress() as say:
-        found = explaining.explain_command(command, out, say, fullgraph=fullgraph, try_dynamic=try_dynamic, ir=ir)
+        found = explaining.explain_command(
+            command, out, say, fullgraph=fullgraph, try_dynamic=try_dynamic, ir=ir, minimize=minimize, budget=budget,
+            jobs=jobs,
+        )  # fmt: skip
     if as_json:
         click.echo(json.dumps(found.data, indent=1))
     else:

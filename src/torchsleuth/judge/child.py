@@ -58,6 +58,7 @@ def _run_stages(order: Order, report: _Report) -> None:
     faulthandler.enable()
     switchboard.write_to(order.work, order.script)
     seed = torch.initial_seed()
+    torch.manual_seed(seed)  # getting warm may have drawn numbers; a fresh process has drawn none
     for stage in order.stages:
         compiler.switch_compilation(stage is Stage.COMPILED)
         report.tell(f"{stage.value}-began")

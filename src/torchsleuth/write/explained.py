@@ -88,6 +88,7 @@ def _breaks(breaks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if lost := what_is_lost(found):
             yield f"      {lost}"
         yield from _wrapped(found["advice"])
+        yield from _example(found)
     if len(breaks) > _MOST:
         yield f"  ... and {len(breaks) - _MOST} more; see the report"
 
@@ -109,8 +110,19 @@ def _recompiles(recompiles: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if found.get("tried"):
             yield f"      {found['tried']}"
         yield from _wrapped(found["advice"])
+        yield from _example(found)
     if len(recompiles) > _MOST:
         yield f"  ... and {len(recompiles) - _MOST} more; see the report"
+
+
+def _example(found: Mapping[str, Any]) -> Iterator[str]:
+    made = found.get("example")
+    if made is None:
+        return
+    if made["path"] is None:
+        yield f"      No small script: {made['why_not']}."
+    else:
+        yield f"      {made['path']}: alone, in {count(made['lines'], 'line')}"
 
 
 def _frames(frames: Sequence[Mapping[str, Any]]) -> Iterator[str]:

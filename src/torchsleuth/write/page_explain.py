@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torchsleuth.write.explained import count, headline, how_often, times, what_is_lost
-from torchsleuth.write.markup import Content, Markup, code_lines, page, render, table, tag, tiles, words
+from torchsleuth.write.markup import Content, Markup, code_lines, copyable, page, render, table, tag, tiles, words
 from torchsleuth.write.pictures import bars, icicle
 
 _FILES = {
@@ -138,6 +138,7 @@ def _break(found: Mapping[str, Any]) -> Markup:
         _lines(found),
         tag("p", lost, class_="bad") if lost else None,
         tag("p", tag("b", "What to do: "), found["advice"], class_="do"),
+        _example(found.get("example")),
         _more(found["explanation"], found["stack"], found["torch_name"]),
         class_="card",
     )
@@ -180,8 +181,18 @@ def _recompile(found: Mapping[str, Any]) -> Markup:
         else None,
         tag("p", found["tried"]) if found.get("tried") else None,
         tag("p", tag("b", "What to do: "), found["advice"], class_="do"),
+        _example(found.get("example")),
         class_="card",
     )
+
+
+def _example(made: Mapping[str, Any] | None) -> Content:
+    """The small script that was made of it, with --minimize."""
+    if made is None:
+        return None
+    if made["path"] is None:
+        return tag("p", f"No small script: {made['why_not']}.", class_="soft")
+    return [tag("p", tag("b", "Alone: "), tag("code", made["path"])), copyable(made["text"])]
 
 
 def _functions(data: Mapping[str, Any]) -> Content:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 
 from torchsleuth.reduce import search
 from torchsleuth.reduce.oracle import OutOfBudget
-from torchsleuth.reduce.source import expressions, inlining, statements
+from torchsleuth.reduce.source import arguments, expressions, inlining, loops, modules, statements
 from torchsleuth.reduce.source.backends import on_backend
 
 JudgeTexts = Callable[[Sequence[str]], Sequence[bool]]  # does each fail in the same way?
 Say = Callable[[str], None]
 _ROUNDS = 6
+_NEXT = 5  # texts to try beside the smallest
 
 
 @dataclass
@@ -39,11 +40,17 @@ class Shrinker:
             for _ in range(_ROUNDS):
                 before = self.text
                 self._fewer_statements()
+                self._tidy("defaults in the place of arguments", arguments.defaults)
                 self._tidy("bodies in the place of what wraps them", statements.unwrapped)
+                self._tidy("a part in the place of the whole model", modules.parts)
                 self._tidy("what functions do in the place of their calls", inlining.calls)
                 self._tidy("what functions give in the place of their calls", inlining.results)
                 self._tidy("values in the place of names", inlining.values)
                 self._tidy("fewer parameters", inlining.parameters)
+                self._tidy("fewer inputs of modules", modules.inputs)
+                self._larger("one round of a loop", loops.first_rounds)
+                self._tidy("shorter loops", loops.shorter)
+                self._tidy("functions in the place of modules", modules.functions)
                 self._fewer_statements()
                 self._tidy("smaller expressions", expressions.simpler)
                 if self.text == before:
@@ -51,6 +58,13 @@ class Shrinker:
         except OutOfBudget:
             self.say("the budget is spent: this is the smallest so far")
         return self.text
+
+    def next_best(self) -> Iterator[str]:
+        """The smallest text, then some larger ones, at growing distances: for when the smallest fails only by luck."""
+        failing = sorted((t for t, fails in self.known.items() if fails), key=size)
+        yield self.text
+        for step in itertools.takewhile(lambda n: n < len(failing), (2**n for n in range(1, _NEXT))):
+            yield failing[step]
 
     def _tell(self, what: str) -> None:
         """Only where something has changed since."""
@@ -76,10 +90,13 @@ class Shrinker:
 
     def _apart(self) -> None:
         """Statements of one thing each: what goes, goes alone."""
+        self._larger("assignments of one name each", inlining.tuples)
+
+    def _larger(self, what: str, propose: Callable[[ast.Module], Iterator[ast.Module]]) -> None:
+        """Proposals that may make the text longer for now, and cannot be made for ever."""
+        self._tell(what)
         while True:
-            found = next(
-                (t for tree in inlining.tuples(self._tree) if (t := written(tree)) and self._fails([t])[0]), None
-            )
+            found = next((t for tree in propose(self._tree) if (t := written(tree)) and self._fails([t])[0]), None)
             if found is None:
                 return
             self.text = found

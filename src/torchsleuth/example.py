@@ -1,0 +1,154 @@
+"""The smallest program that still has a graph break, or is compiled again, for one cause.
+
+The program's own file is made smaller as for a bug of Dynamo's (from_source); what is asked of each candidate is not
+whether it fails but whether torch still tells of that break or of that guard.
+"""
+
+from __future__ import annotations
+
+import ast
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchsleuth import torch_api
+from torchsleuth.case import files
+from torchsleuth.case.failure import Phase
+from torchsleuth.explain.observed import Observed, raised, recorded
+from torchsleuth.judge.base import Judge
+from torchsleuth.judge.outcome import Outcome, Verdict
+from torchsleuth.judge.trial import Trial
+from torchsleuth.reduce.oracle import OutOfBudget
+from torchsleuth.reduce.source.backends import failing_on_recompile, in_one_graph, on_backend
+from torchsleuth.reduce.source.layout import laid_out
+from torchsleuth.reduce.source.shrink import Shrinker, lines, written
+from torchsleuth.reduce.source.whole import imported
+
+_RUNS = 3  # fresh processes that must agree
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What to look for: a break by its reason, or a recompilation by the part of its guard that stays."""
+
+    is_break: bool
+    key: str
+    title: str  # as explain tells it
+    source: str  # where it is in the program
+
+    def in_(self, seen: Observed) -> bool:
+        return self.key in (seen.breaks if self.is_break else seen.recompiles)
+
+
+@dataclass(frozen=True)
+class Example:
+    path: Path
+    text: str
+    judged: int
+    seconds: float
+    raises: bool  # it ends with the break, or the recompilation, as an error
+
+
+@dataclass(frozen=True)
+class Means:
+    judge: Judge
+    fresh: Callable[[Path], Outcome]  # a script in a process of its own, without torchsleuth
+    scratch: Path
+    deadline: float
+    jobs: int
+    stopped: Callable[[], bool]
+    say: Callable[[str], None]
+
+
+def example(text: str, cause: Cause, path: Path, versions: str, until: float, means: Means) -> Example | str:
+    """The script, written to `path`; else why there is none."""
+    began = time.monotonic()
+    asked = _Asking(cause, means, until)
+    means.say(f"{cause.title}: making the program smaller, {lines(text)}")
+    try:
+        quick = written(on_backend(ast.parse(text), "eager"))  # Dynamo alone breaks and guards: no kernels are needed
+        start = next((t for t in (quick, text) if t is not None and asked.show([t])[0]), None)
+        if start is None:
+            return "the program's file, run alone, does not show it"
+        shrinker = Shrinker(start, asked.show, means.say, means.jobs)
+        shrinker.shrink()
+    except OutOfBudget:
+        return "the time was over before it was looked at"
+    for small in shrinker.next_best():
+        shown = _shown(small, cause, versions, asked)
+        if shown is not None and not means.stopped():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            files.write_text(path, shown[0])
+            return Example(path, shown[0], asked.judged, time.monotonic() - began, shown[1])
+    return "what shows it in the program does not show it in every fresh process"
+
+
+def _shown(small: str, cause: Cause, versions: str, asked: _Asking) -> tuple[str, bool] | None:
+    """As a script that fresh processes agree on, and whether it raises: an error says more than a log."""
+    tree = ast.parse(small)
+    failing = written(in_one_graph(tree) if cause.is_break else failing_on_recompile(tree))
+    for candidate, raises in ((failing, True), (small, False)):
+        if candidate is not None:
+            script = _docstring(cause, versions, candidate, raises=raises) + laid_out(candidate)
+            if all(asked.fresh(script, raises=raises) for _ in range(_RUNS)):
+                return script, raises
+    return None
+
+
+class _Asking:
+    def __init__(self, cause: Cause, means: Means, until: float) -> None:
+        self._cause = cause
+        self._means = means
+        self._until = until
+        self.judged = 0
+
+    def show(self, texts: Sequence[str]) -> list[bool]:
+        """Whether torch tells of the cause when each is run, and it runs to its end."""
+        if time.monotonic() > self._until or self._means.stopped():
+            raise OutOfBudget
+        placed = [self._placed(text) for text in texts]
+        trials = [Trial(source, folder, Phase.RUN_FORWARD, self._means.deadline) for source, folder in placed]
+        outcomes = self._means.judge.judge_all(trials)
+        self.judged += len(texts)
+        return [
+            outcome.verdict is Verdict.PASSED and self._cause.in_(recorded(folder / "record"))
+            for outcome, (_, folder) in zip(outcomes, placed, strict=True)
+        ]
+
+    def fresh(self, text: str, *, raises: bool) -> bool:
+        source, folder = self._placed(text)
+        script = folder / "script.py"
+        files.write_text(script, text if raises else source)
+        outcome = self._means.fresh(script)
+        error = outcome.failure.text if outcome.failure is not None else ""
+        if raises:
+            shown = self._cause.in_(raised(error))
+        else:
+            shown = outcome.verdict is Verdict.PASSED and self._cause.in_(recorded(folder / "record"))
+        if not shown:
+            how = "as an error" if raises else "in what torch tells"
+            ended = f": it ended with {outcome.reason}" if outcome.reason else ""
+            self._means.say(f"a fresh process does not show it {how}{ended}"[:200])
+        return shown
+
+    def _placed(self, text: str) -> tuple[str, Path]:
+        """A script that runs the text and records; the folder in which both find their place."""
+        folder = Path(tempfile.mkdtemp(prefix="example-", dir=self._means.scratch))
+        files.write_text(folder / "program.py", text)
+        return torch_api.recorder(str(folder / "program.py"), str(folder / "record")), folder
+
+
+def _docstring(cause: Cause, versions: str, text: str, *, raises: bool) -> str:
+    what = "Graph break" if cause.is_break else "Recompilation"
+    if raises:
+        how = "fullgraph=True makes an error of it." if cause.is_break else "error_on_recompile makes an error of it."
+    else:
+        how = f"TORCH_LOGS={'graph_breaks' if cause.is_break else 'recompiles'} tells of it."
+    foreign = [name for name in imported(text) if name != "torch"]
+    said = [f"{what}: {cause.title}", f"{versions}, from {cause.source}. {how}"]
+    said += [f"Needs besides torch: {', '.join(foreign)}."] if foreign else []
+    told = "\n".join(textwrap.fill(s.replace("\\", "/").replace('"""', "'''"), 110) for s in said)
+    return f'"""{told}\n"""\n\n'

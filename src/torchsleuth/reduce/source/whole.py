@@ -1,0 +1,40 @@
+"""The file that a program ran, as a script of its own, and what it needs."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+from torchsleuth.watch.launcher import script_of
+from torchsleuth.watch.session import Process
+
+_MOST = 200_000  # characters of a file that is worth trying
+
+
+def text_of(process: Process) -> str | None:
+    """The file that the program ran, as a script of its own; None where it ran no single file."""
+    words = [str(word) for word in process.hello.get("argv", [])]
+    script = script_of(words)
+    if script is None:
+        return None
+    try:
+        text = (Path(str(process.hello.get("cwd", "."))) / script).read_text(encoding="utf-8")
+        ast.parse(text)
+    except (OSError, ValueError, SyntaxError):
+        return None
+    arguments = words[words.index(script) + 1 :]
+    given = f"import sys\nsys.argv[1:] = {arguments!r}\n" if arguments else ""
+    future = "from __future__ import annotations\n"
+    return (future if future in text else "") + given + text.replace(future, "") if len(text) < _MOST else None
+
+
+def imported(text: str) -> tuple[str, ...]:
+    """Top-level modules that a script imports, beside the standard library."""
+    found = {"torch"}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return tuple(sorted(found - set(sys.stdlib_module_names)))

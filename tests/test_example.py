@@ -1,0 +1,125 @@
+"""A small script for one break or recompilation, with a judge that reads the text in the place of running it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torchsleuth import torch_api
+from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
+from torchsleuth.example import Cause, Example, Means, example
+from torchsleuth.explain.observed import Observed, guard_key, raised, recorded
+from torchsleuth.judge.outcome import Outcome, Verdict
+from torchsleuth.judge.trial import Trial
+
+BREAK = """Graph break in user code at /x/program.py:3
+Graph Break Reason: Failed to trace builtin operator
+  Explanation: Dynamo does not know how to trace builtin operator `print` with argument types ['str']
+  Hint: Avoid calling builtin `print`.
+
+  Developer debug context: builtin print [...] False
+"""
+ERROR = "torch._dynamo.exc.Unsupported: " + BREAK.partition("Graph Break Reason: ")[2]
+AGAIN = """Recompiling function h in /x/a.py:16
+    triggered by the following guard failure(s):
+    - 0/1: tensor 'x' size mismatch at index 0. expected 3, actual 4
+    - 0/0: s == 0.5                 # def h(x,s): return x*s  # a.py:16 in h
+    - User stack trace:
+    -   File "/x/a.py", line 16, in h"""
+PROGRAM = """import torch
+unused = 1
+
+@torch.compile
+def f(x):
+    y = x + 1
+    print("hi")
+    return y
+
+f(2)
+"""
+CAUSE = Cause(True, "print()", "print()", "program.py:7")
+
+
+def test_what_torch_tells_is_read(tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    assert recorded(record) == Observed()
+    said = [(torch_api.BREAKS, BREAK), (torch_api.RECOMPILES, AGAIN)]
+    record.write_text("".join(json.dumps(pair) + "\n" for pair in said))
+    size = "tensor 'x' size mismatch at index 0"
+    assert recorded(record) == Observed(frozenset({"print()"}), frozenset({size, "s"}))
+    assert (guard_key(size), guard_key("s == 0.75")) == (size, "s")
+
+
+def test_errors_tell_the_same() -> None:
+    assert raised(f"Traceback ...\n{ERROR}").breaks == {"print()"}
+    assert "s" in raised(f"torch._dynamo.exc.RecompileError: {AGAIN}").recompiles
+    assert raised("ValueError: print") == Observed()
+
+
+class ReadingJudge:
+    """Breaks: the program calls print."""
+
+    judged = 0
+
+    def judge_all(self, trials: Iterable[Trial]) -> list[Outcome]:
+        outcomes = []
+        for trial in trials:
+            program = (trial.folder / "program.py").read_text()
+            assert str(trial.folder / "record") in trial.source
+            if "print('hi')" in program or "print()" in program:
+                (trial.folder / "record").write_text(json.dumps([torch_api.BREAKS, BREAK]) + "\n")
+            outcomes.append(Outcome(Verdict.PASSED))
+        return outcomes
+
+
+def made(tmp_path: Path, fresh: Any, text: str = PROGRAM) -> Example | str:
+    judge: Any = ReadingJudge()
+    means = Means(judge, fresh, tmp_path, 30.0, 1, lambda: False, lambda _: None)
+    return example(text, CAUSE, tmp_path / "out" / "break-1.py", "torch 2.13.0", float("inf"), means)
+
+
+def test_the_smallest_script_raises_the_break(tmp_path: Path) -> None:
+    def fresh(script: Path) -> Outcome:
+        assert "fullgraph=True" in script.read_text() or "runpy" in script.read_text()
+        failure = Failure(Kind.DYNAMO_ERROR, Phase.RUN_FORWARD, Fingerprint("Unsupported", "x"), text=ERROR)
+        return Outcome(Verdict.FAILED, failure)
+
+    # The toy judge does not run the text, so that nothing but the call of print is needed.
+    found = made(tmp_path, fresh)
+    assert isinstance(found, Example)
+    assert found.raises
+    assert found.path.read_text() == found.text
+    assert "print()" in found.text
+    assert "unused" not in found.text
+    assert "y = x + 1" not in found.text
+
+
+def test_a_script_that_no_fresh_process_confirms_is_not_written(tmp_path: Path) -> None:
+    found = made(tmp_path, lambda script: Outcome(Verdict.PASSED))
+    assert isinstance(found, str)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_program_that_does_not_show_it_alone(tmp_path: Path) -> None:
+    found = made(tmp_path, lambda script: Outcome(Verdict.PASSED), text="import torch\n")
+    assert found == "the program's file, run alone, does not show it"
+
+
+@pytest.mark.slow
+def test_a_recorder_writes_down_what_torch_tells(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import torch\n\n@torch.compile(backend='eager')\ndef f(x, s):\n    print('hi')\n    return x * s\n\n"
+        "f(torch.ones(3), 0.5)\nf(torch.ones(3), 1.5)\n"
+    )
+    runner = tmp_path / "runner.py"
+    runner.write_text(torch_api.recorder(str(program), str(tmp_path / "record")))
+    subprocess.run([sys.executable, str(runner)], check=True, capture_output=True)
+    assert recorded(tmp_path / "record") == Observed(frozenset({"print()"}), frozenset({"s"}))
