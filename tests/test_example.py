@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from torchsleuth import torch_api
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
 from torchsleuth.example import Cause, Example, Means, example
 from torchsleuth.explain.observed import Observed, guard_key, raised, recorded
+from torchsleuth.explain.recorder import BREAKS, RECOMPILES, recorder
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial
 
@@ -47,7 +47,7 @@ CAUSE = Cause(True, "print()", "print()", "program.py:7")
 def test_what_torch_tells_is_read(tmp_path: Path) -> None:
     record = tmp_path / "record"
     assert recorded(record) == Observed()
-    said = [(torch_api.BREAKS, BREAK), (torch_api.RECOMPILES, AGAIN)]
+    said = [(BREAKS, BREAK), (RECOMPILES, AGAIN)]
     record.write_text("".join(json.dumps(pair) + "\n" for pair in said))
     size = "tensor 'x' size mismatch at index 0"
     assert recorded(record) == Observed(frozenset({"print()"}), frozenset({size, "s"}))
@@ -71,7 +71,7 @@ class ReadingJudge:
             program = (trial.folder / "program.py").read_text()
             assert str(trial.folder / "record") in trial.source
             if "print('hi')" in program or "print()" in program:
-                (trial.folder / "record").write_text(json.dumps([torch_api.BREAKS, BREAK]) + "\n")
+                (trial.folder / "record").write_text(json.dumps([BREAKS, BREAK]) + "\n")
             outcomes.append(Outcome(Verdict.PASSED))
         return outcomes
 
@@ -120,6 +120,6 @@ def test_a_recorder_writes_down_what_torch_tells(tmp_path: Path) -> None:
         "f(torch.ones(3), 0.5)\nf(torch.ones(3), 1.5)\n"
     )
     runner = tmp_path / "runner.py"
-    runner.write_text(torch_api.recorder(str(program), str(tmp_path / "record")))
+    runner.write_text(recorder(str(program), str(tmp_path / "record")))
     subprocess.run([sys.executable, str(runner)], check=True, capture_output=True)
     assert recorded(tmp_path / "record") == Observed(frozenset({"print()"}), frozenset({"s"}))

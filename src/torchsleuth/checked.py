@@ -23,11 +23,13 @@ from torchsleuth.case.model import Case, Tensor
 from torchsleuth.case.program import Form, render
 from torchsleuth.case.program.render import DATA_FILE
 from torchsleuth.errors import DamagedCase
+from torchsleuth.interruption import Interruption
 from torchsleuth.judge.bench import Bench, Tried
 from torchsleuth.judge.by_command import CommandJudge, failure_of
 from torchsleuth.judge.environment import judge_environment
 from torchsleuth.judge.outcome import Verdict
-from torchsleuth.pipeline import Interruption, Settings, make_output_folder
+from torchsleuth.output_folder import make_output_folder
+from torchsleuth.pipeline import Settings
 from torchsleuth.reduce.journal import NAME, Journal
 from torchsleuth.reduce.needed import needed
 from torchsleuth.reduce.reducer import Hints, counted

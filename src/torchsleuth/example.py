@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsleuth import torch_api
 from torchsleuth.case import files
 from torchsleuth.case.failure import Phase
 from torchsleuth.explain.observed import Observed, raised, recorded
+from torchsleuth.explain.recorder import recorder
 from torchsleuth.judge.base import Judge
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial
@@ -138,7 +138,7 @@ class _Asking:
         """A script that runs the text and records; the folder in which both find their place."""
         folder = Path(tempfile.mkdtemp(prefix="example-", dir=self._means.scratch))
         files.write_text(folder / "program.py", text)
-        return torch_api.recorder(str(folder / "program.py"), str(folder / "record")), folder
+        return recorder(str(folder / "program.py"), str(folder / "record")), folder
 
 
 def _docstring(cause: Cause, versions: str, text: str, *, raises: bool) -> str:

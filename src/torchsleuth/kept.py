@@ -12,7 +12,9 @@ from torchsleuth.case import folder
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case, Code
 from torchsleuth.errors import BadUsage, NeedsConsent
-from torchsleuth.pipeline import Interruption, Settings, finish, make_output_folder
+from torchsleuth.interruption import Interruption
+from torchsleuth.output_folder import make_output_folder
+from torchsleuth.pipeline import Settings, finish
 from torchsleuth.reduce import journal
 from torchsleuth.watch.found import Found, Summary
 from torchsleuth.watch.launcher import Ended

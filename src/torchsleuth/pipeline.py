@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import signal
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 
 from torchsleuth import __version__, wrong_numbers
 from torchsleuth.case import files
 from torchsleuth.case.failure import Kind
-from torchsleuth.errors import CommandNotFound, OutputUnwritable
+from torchsleuth.errors import CommandNotFound
+from torchsleuth.interruption import Interruption
 from torchsleuth.investigate import Investigation, Means, Plan, write_issue
 from torchsleuth.locate.ladder import Component
+from torchsleuth.output_folder import give_up, make_output_folder
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.watch import launcher
 from torchsleuth.watch.found import Found, Summary, died, summarise
@@ -38,8 +36,6 @@ _TOO_LONG = (
     "the program ran for {:.0f} minutes, so it was not run again; torchsleuth run --numerics compares the numbers of a "
     "shorter run with eager at once"
 )
-_DEFAULT_PARENT = "torchsleuth-out"
-_LEAST_ROOM = 2**20  # bytes; a disk without so much takes not even the result
 
 
 @dataclass(frozen=True)
@@ -79,7 +75,7 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
         try:
             ended = launcher.run(words, session, options, tick=tick)
         except CommandNotFound:
-            _give_up(out)
+            give_up(out)
             raise
         steps.look()
         hang_judge.end()
@@ -139,47 +135,6 @@ def finish(
     files.write_text(out / "report.html", run_page(to_json(result, out), out))
     _tidy(session, out)
     return result
-
-
-def make_output_folder(wanted: Path | None, words: Sequence[str]) -> Path:
-    """A new folder each run; an existing one that is not empty is never written into."""
-    program = next((Path(w).stem for w in words if w.endswith(".py")), Path(words[0]).name)
-    plain = re.sub(r"\W+", "-", program).strip("-") or "program"
-    out = wanted or Path(_DEFAULT_PARENT) / f"{datetime.now():%Y%m%d-%H%M%S}-{plain}"
-    try:
-        number = 1
-        chosen = out
-        while wanted is None and chosen.exists():
-            number += 1
-            chosen = out.with_name(f"{out.name}-{number}")
-        if chosen.is_dir() and any(chosen.iterdir()):
-            raise OutputUnwritable(f"{chosen} is not empty. Name another folder with --out, or remove this one.")
-        chosen.mkdir(parents=True, exist_ok=True)
-        _probe(chosen)
-    except OSError as error:
-        raise files.unwritable(out, error) from None
-    return chosen.resolve()
-
-
-def _probe(out: Path) -> None:
-    probe = out / ".torchsleuth"
-    try:
-        probe.write_bytes(b"\0" * _LEAST_ROOM)
-        probe.unlink()
-    except OSError:
-        with suppress(OSError):
-            probe.unlink()
-        _give_up(out)
-        raise
-
-
-def _give_up(out: Path) -> None:
-    """The program was not started: nothing of the run stays."""
-    shutil.rmtree(out / "logs", ignore_errors=True)
-    with suppress(OSError):  # what is not empty is not ours
-        out.rmdir()
-        if out.parent.name == _DEFAULT_PARENT:
-            out.parent.rmdir()
 
 
 def _investigate(
@@ -252,33 +207,6 @@ def _once_more(
             notes.append("the program fails in the same way with every graph run in eager: Dynamo is to blame")
             finding = replace(finding, component=Component.DYNAMO)
     return finding
-
-
-class Interruption:
-    """Ctrl-C ends what is under way at once; what was written stays, and the result is written all the same."""
-
-    def __init__(self) -> None:
-        self.stopped = threading.Event()
-        self._ends: list[Callable[[], None]] = []
-        self._previous: object = None
-
-    def ends(self, end: Callable[[], None]) -> None:
-        self._ends.append(end)
-
-    def __enter__(self) -> Interruption:
-        with suppress(ValueError):  # not the main thread: signals are somebody else's
-            self._previous = signal.signal(signal.SIGINT, self._stop)
-        return self
-
-    def _stop(self, *_: object) -> None:
-        self.stopped.set()
-        for end in self._ends:
-            # The main thread, which handles signals, may hold what the end needs.
-            threading.Thread(target=end, name="ctrl-c", daemon=True).start()
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(ValueError, TypeError):
-            signal.signal(signal.SIGINT, self._previous)  # type: ignore[arg-type]
 
 
 class _HangJudge:
@@ -373,4 +301,4 @@ def _tidy(session: Path, out: Path) -> None:
     shutil.rmtree(session, ignore_errors=True)
 
 
-__all__ = ["Settings", "make_output_folder", "run"]
+__all__ = ["Settings", "run"]

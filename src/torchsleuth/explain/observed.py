@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsleuth import torch_api
 from torchsleuth.explain.break_text import parse_break
 from torchsleuth.explain.reasons import meaning
 from torchsleuth.explain.recompiles import parse_reason
+from torchsleuth.explain.recorder import BREAKS, RECOMPILES
 
 _GUARD = re.compile(r"^\s*- (\d+/\d+: .*)$", re.MULTILINE)
 _UNSUPPORTED = re.compile(r"^(?:torch\._dynamo\.exc\.)?Unsupported: ", re.MULTILINE)
@@ -30,8 +30,8 @@ def recorded(record: Path) -> Observed:
         return Observed()
     said = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
     return Observed(
-        frozenset(reason for name, text in said if name == torch_api.BREAKS and (reason := break_reason(text))),
-        frozenset(key for name, text in said if name == torch_api.RECOMPILES for key in guard_keys(text)),
+        frozenset(reason for name, text in said if name == BREAKS and (reason := break_reason(text))),
+        frozenset(key for name, text in said if name == RECOMPILES for key in guard_keys(text)),
     )
 
 

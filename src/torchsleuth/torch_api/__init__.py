@@ -80,11 +80,6 @@ from torchsleuth.torch_api.planting import (
     custom_op_functions as custom_op_functions,
     inductor_with as inductor_with,
 )
-from torchsleuth.torch_api.recording_compiles import (
-    BREAKS as BREAKS,
-    RECOMPILES as RECOMPILES,
-    recorder as recorder,
-)
 from torchsleuth.torch_api.trials import (
     cpp_compiler as cpp_compiler,
     draw_like_eager as draw_like_eager,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torchsleuth.write.terminal import printable
+from torchsleuth.write.plain import printable
 
 _MOST = 10
 

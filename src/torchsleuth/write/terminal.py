@@ -10,6 +10,7 @@ from pathlib import Path
 
 from torchsleuth.write import account
 from torchsleuth.write.account import Account, Entry
+from torchsleuth.write.plain import printable as printable
 from torchsleuth.write.progress import Live, Plain, Say
 from torchsleuth.write.repro_text import headline
 from torchsleuth.write.result import Result, RunVerdict
@@ -95,8 +96,3 @@ def _path_to_act_on(found: Account, out: Path) -> str:
     # A page may be written after this is said, or have been moved away since.
     path = wanted if best is None or best.exists() else out / "result.json"
     return os.path.relpath(path) if not os.path.relpath(path).startswith("..") else str(path)
-
-
-def printable(line: str) -> str:
-    """A result may come from somebody else: no control sequences reach the terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in line)
