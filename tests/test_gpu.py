@@ -37,3 +37,62 @@ def test_a_fault_in_tritons_relu_is_reduced_to_relu(run_cli: RunCli, tmp_path: P
     text = (tmp_path / "out" / "repro.py").read_text()
     assert "relu" in text
     assert "cuda" in text
+
+
+_KERNEL = """
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def scaled(x_ptr, out_ptr, n, factor, BLOCK: tl.constexpr):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + at, mask=at < n)
+        tl.store(out_ptr + at, x * factor, mask=at < n)
+
+    def scale(x):
+        out = torch.empty_like(x)
+        scaled[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, out, x.numel(), 2.5, BLOCK=64)
+        return out
+
+    def backend(module, inputs):
+        names = [str(n.target) for n in module.graph.nodes]
+        if any("triton_kernel_wrapper" in n for n in names) and any("relu" in n for n in names):
+            raise ValueError("a kernel and relu")
+        return module
+
+    model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Linear(64, 64)).cuda()
+
+    def f(x):
+        return torch.relu(scale(model(x).sin())).cos() + 1
+
+    x = torch.randn(4, 32, device="cuda")
+    torch.compile(f, backend={})(x)
+"""
+
+
+def _failure_of(run_cli: RunCli, tmp_path: Path, program: str) -> dict[str, Any]:
+    script = torch_script(tmp_path, program)
+    run_cli("run", "--out", tmp_path / "out", script, timeout=600)
+    result: dict[str, Any] = json.loads((tmp_path / "out" / "result.json").read_text())
+    [failure] = result["failures"]
+    assert failure["repro"]["verified"]
+    found: dict[str, Any] = failure
+    return found
+
+
+def test_a_triton_kernel_of_the_users_is_carried(run_cli: RunCli, tmp_path: Path) -> None:
+    failure = _failure_of(run_cli, tmp_path, _KERNEL.format("backend"))
+    text = (tmp_path / "out" / "repro.py").read_text()
+    assert failure["repro"]["ops"] == 2
+    assert "@triton.jit" in text
+    assert "scaled[(" in text
+
+
+def test_a_triton_kernel_that_does_not_matter_goes(run_cli: RunCli, tmp_path: Path) -> None:
+    fault = (
+        'import torch._inductor.config\n    torch._inductor.config.triton.inject_relu_bug_TESTING_ONLY = "accuracy"\n'
+    )
+    failure = _failure_of(run_cli, tmp_path, f"    {fault}" + _KERNEL.format('"inductor"'))
+    text = (tmp_path / "out" / "repro.py").read_text()
+    assert failure["repro"]["ops"] == 1
+    assert "triton.jit" not in text

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from torchsleuth import torch_api
-from torchsleuth.case import allowed, constructors
+from torchsleuth.case import allowed, constructors, user_kernels
 from torchsleuth.case.expressions import MOST_BITS
 from torchsleuth.case.graph_text import UNKNOWN_FUNCTION
 from torchsleuth.case.ir import Arg, Graph, Made, Name, Node, Op, Ref, Source, Unknown, Value
@@ -110,11 +110,29 @@ def _node(node: torch.fx.Node) -> Node:
         Op(node.op),
         name,
         tuple(argument(a) for a in node.args),
-        {k: argument(v) for k, v in node.kwargs.items()},
+        {k: argument(v) for k, v in _keywords(node).items()},
         value_of(node),
         source_of(node),
         {k: argument(_plain(node.meta[k])) for k in _TAGS if node.meta.get(k) is not None},
     )
+
+
+def _keywords(node: torch.fx.Node) -> Mapping[str, Any]:
+    """What a call of the user's own kernel holds by number, by value."""
+    called = torch_api.kernel_call(node)
+    if called is None:
+        return node.kwargs
+    rest = {k: v for k, v in node.kwargs.items() if k not in ("kernel_idx", "constant_args_idx")}
+    given: Any = node.kwargs.get("kwargs", {})
+    sizes = {k: elements for k, v in given.items() if (elements := _elements(v)) is not None}
+    kernel = user_kernels.label(called.name, called.number)
+    return {"kernel": kernel, "constants": called.constants, "choices": list(called.choices), "sizes": sizes, **rest}
+
+
+def _elements(value: Any) -> int | None:
+    """Of a tensor that is not dynamic."""
+    known = value_of(value) if isinstance(value, torch.fx.Node) else None
+    return known.elements if known is not None else None
 
 
 def _plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ operators, by the attribute path that names them in FX.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -72,6 +73,12 @@ class Value:
     shape: tuple[int | str, ...]
     stride: tuple[int | str, ...] | None = None
     device: str = "cpu"
+
+    @property
+    def elements(self) -> int | None:
+        """None where sizes are symbols."""
+        known = [size for size in self.shape if isinstance(size, int)]
+        return math.prod(known) if len(known) == len(self.shape) else None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import torch.fx
 from torch.utils.checkpoint import CheckpointPolicy
 
 from torchsleuth import torch_api
-from torchsleuth.case import allowed, checks, constructors
+from torchsleuth.case import allowed, checks, constructors, user_kernels
 from torchsleuth.case.graph_text import UNKNOWN_FUNCTION
 from torchsleuth.case.ir import Arg, Graph, Made, Name, Node, Op, Ref, Unknown
 from torchsleuth.errors import DamagedCase, UnsafeGraph
@@ -76,6 +76,8 @@ def _add(
     elif node.op is Op.CALL_METHOD:
         allowed.check_method(node.target)
     checks.check_call(node)
+    if user_kernels.number_of(node) is not None:
+        raise DamagedCase(f"{node.name} calls a Triton kernel of the program's, which a graph alone does not hold.")
     args = tuple(_value(a, known, node) for a in node.args)
     kwargs = {k: _value(v, known, node) for k, v in node.kwargs.items()}
     made = graph.create_node(node.op.value, target, args, kwargs, name=node.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torchsleuth.case import user_kernels
 from torchsleuth.case.ir import Graph, Op, Ref, inputs_of, leaves
 from torchsleuth.case.model import Case, Tensor
 
@@ -32,11 +33,13 @@ def _tensor(tensor: Tensor, storages: int) -> Iterator[str]:
 
 def _graph(graph: Graph, constants: int) -> Iterator[str]:
     known: set[str] = set()
+    elements = {node.name: node.value.elements for node in graph.nodes if node.value is not None}
     owners = {*graph.bodies, *graph.tensors, *graph.modules, *graph.unknown}
     for node in graph.nodes:
         if node.name in known:
             yield f"{node.name} is there twice"
         yield from (f"{node.name} reads {name}, which is not there" for name in inputs_of(node) if name not in known)
+        yield from (f"{node.name} would write beyond {given}" for given in user_kernels.too_small(node, elements))
         if node.op in (Op.GET_ATTR, Op.CALL_MODULE) and node.target not in owners:
             yield f"{node.name} names {node.target}, which is not there"
         known.add(node.name)

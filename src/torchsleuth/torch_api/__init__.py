@@ -89,6 +89,7 @@ from torchsleuth.torch_api.trials import (
     switch_compilation as switch_compilation,
     use_caches as use_caches,
 )
+from torchsleuth.torch_api.user_kernels import kernel_call as kernel_call, user_kernel as user_kernel
 from torchsleuth.torch_api.values import (
     expression_of as expression_of,
     has_hooks as has_hooks,

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from torchsleuth import torch_api
+from torchsleuth.case import user_kernels
 from torchsleuth.case.ir import Graph, Op
 from torchsleuth.case.model import Autocast, Backend, Case, Code, Surroundings
 from torchsleuth.case.program.frame import constant
@@ -169,6 +170,12 @@ def _operators(graph: Graph) -> tuple[list[Code], list[str]]:
         if n.op is Op.CALL_FUNCTION and n.target.startswith("torch.ops.") and torch_api.is_foreign_operator(n.target)
     }
     found, missing = [], []
+    for number, kernel in sorted(_kernels(graph).items()):
+        code = guarded.guarded(_carry_kernel)(number, kernel)
+        if code is None or not code.name:
+            missing.append(f"Triton kernel {kernel}")
+        else:
+            found.append(code)
     for name in sorted(own):
         code = guarded.guarded(_carry_operator)(name.replace(".", "::"))
         if code is None:
@@ -176,6 +183,21 @@ def _operators(graph: Graph) -> tuple[list[Code], list[str]]:
         else:
             found.append(code)
     return found, missing
+
+
+def _kernels(graph: Graph) -> dict[int, str]:
+    """The user's own Triton kernels that a graph calls, by number in torch's table: their labels."""
+    calls = [(n, user_kernels.number_of(n)) for g in graph.all_graphs() for n in g.nodes]
+    return {number: str(n.kwargs["kernel"]) for n, number in calls if number is not None}
+
+
+@functools.lru_cache(maxsize=256)
+def _carry_kernel(number: int, label: str) -> Code:
+    from torchsleuth.case.carry import carry_triton_kernel
+
+    found = carry_triton_kernel(torch_api.user_kernel(number))
+    what = user_kernels.what(label)
+    return Code(what, found.name, found.source, found.imports, found.stands_alone, found.why_not)
 
 
 @functools.lru_cache(maxsize=256)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from torchsleuth.case import user_kernels
 from torchsleuth.case.ir import Graph, Node, Op, Ref, inputs_of
 from torchsleuth.case.model import Case, Opaque, Role, Scalar, Tensor
 from torchsleuth.case.program import compared, frame
@@ -138,12 +139,18 @@ def _bodies(graph: Graph, script: Script) -> dict[str, str]:
             value = script.tensor(script.case.constants[index], constant, script.inputs)
             script.inputs.append(f"{constant} = {value}")
         aliases = _attribute_aliases(body, {**inner, **tensors})
-        text = Body({**aliases, **{p.name: p.name for p in body.placeholders}}, tensors=_tensor_names(body))
+        text = Body(
+            {**aliases, **{p.name: p.name for p in body.placeholders}}, _tensor_names(body), kernels=_kernels(script)
+        )
         write_nodes(body, text, aliases)
         script.imports |= text.imports
         parameters = ", ".join(p.name for p in body.placeholders)
         script.definitions += [f"def {name}({parameters}):", *text.lines, "", ""]
     return names
+
+
+def _kernels(script: Script) -> dict[str, str]:
+    return user_kernels.expressions(script.case.surroundings.code)
 
 
 def _tensor_names(graph: Graph) -> frozenset[str]:
@@ -159,7 +166,8 @@ def _main(
 ) -> list[str]:
     attributes = {path: f"self.{_flat(path)}" for path in graph.tensors}
     aliases = {**_attribute_aliases(graph, {**functions, **attributes}), **_float_aliases(graph, signature)}
-    body = Body({**signature.names, **aliases}, indent=2 if is_module else 1, tensors=_tensor_names(graph))
+    names = {**signature.names, **aliases}
+    body = Body(names, _tensor_names(graph), indent=2 if is_module else 1, kernels=_kernels(script))
     used = {name for node in graph.nodes for name in inputs_of(node)}
     early = _before_parameters(graph, signature)
     for size, (of, line) in signature.sizes.items():

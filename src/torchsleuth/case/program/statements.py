@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from torchsleuth.case import user_kernels
 from torchsleuth.case.expressions import show, show_dotted
 from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of
 
@@ -44,6 +45,7 @@ class Body:
     indent: int = 1
     open_autocasts: list[str] = field(default_factory=list)
     imports: set[str] = field(default_factory=set)
+    kernels: Mapping[str, str] = field(default_factory=dict)  # of the user's, by label: the expression for each
     late: dict[str, str] = field(default_factory=dict)  # value -> the line that binds it, to stand before its first use
 
     def add(self, text: str) -> None:
@@ -143,6 +145,8 @@ def call(node: Node, body: Body, operator: str) -> str:
         return f"{atom(body.show(args[0]))}.{args[1]}"
     if node.target.startswith("unknown_function."):
         raise CannotRender(f"{node.target.removeprefix('unknown_function.')} has no name to call it by")
+    if user_kernels.number_of(node) is not None:
+        return _kernel_call(node, body)
     if node.target in _NOT_AGAIN:
         raise CannotRender(f"Dynamo cannot compile {node.target} again")
     target = _PUBLIC.get(node.target, node.target)
@@ -155,6 +159,14 @@ def call(node: Node, body: Body, operator: str) -> str:
     elif root != "torch" and "." in target:
         body.imports.add(f"import {target.rpartition('.')[0]}")
     return f"{show_dotted(target)}({arguments})"
+
+
+def _kernel_call(node: Node, body: Body) -> str:
+    """A Triton kernel of the user's, launched as the program launched it."""
+    kernel = body.kernels.get(str(node.kwargs["kernel"]), "")
+    if node.target != user_kernels.MUTATION or node.kwargs.get("tma_descriptor_metadata") or not kernel:
+        raise CannotRender(f"{node.target} has no form as a launch of the kernel")
+    return user_kernels.call_text(node, kernel, body.show)
 
 
 def atom(text: str) -> str:

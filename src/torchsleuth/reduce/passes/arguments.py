@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from torchsleuth.case import user_kernels
 from torchsleuth.case.ir import Node, Ref, leaves
 from torchsleuth.case.model import Case
 
 
 def propose(case: Case) -> Iterator[Case]:
     for i, node in enumerate(case.graph.nodes):
-        if not node.is_call:
+        if not node.is_call or user_kernels.number_of(node) is not None:
             continue
         for simpler in _simpler(node):
             nodes = (*case.graph.nodes[:i], simpler, *case.graph.nodes[i + 1 :])

@@ -33,6 +33,7 @@ class Pass:
     does: str
     propose: Propose
     bold: bool = True  # its first proposal usually still fails: worth judging together with those of others
+    resizes: bool = False  # not for graphs that call kernels of the user's, which trust the sizes they are told
 
 
 PASSES = (
@@ -42,7 +43,7 @@ PASSES = (
     Pass("gradients", "requires_grad off", inputs.without_gradients),
     Pass("roles", "parameters and buffers become plain arguments", inputs.plain_arguments),
     Pass("static", "dynamic dimensions become static", dynamic.propose, False),
-    Pass("shapes", "sizes become 2, and constants that equal them", shapes.propose),
+    Pass("shapes", "sizes become 2, and constants that equal them", shapes.propose, resizes=True),
     Pass("layout", "strided, aliasing and flagged inputs become plain", inputs.contiguous),
     Pass("dtypes", "floating dtypes become float32", inputs.float32, False),
     Pass("shared inputs", "two inputs that look alike become one", inputs.shared),
@@ -54,7 +55,7 @@ PASSES = (
     Pass("names", "ATen operators by their public names", names.propose),
     Pass("arguments", "keyword arguments and trailing constants to their defaults", arguments.propose),
     Pass("constants", "numbers become 1 or 0", constants.propose),
-    Pass("rank", "fewer dimensions", rank.propose, False),
+    Pass("rank", "fewer dimensions", rank.propose, False, resizes=True),
     Pass("operators", "one operator or region fewer", operators.propose, False),
     Pass("values", "inputs of ones, zeros or counted numbers", numbers.made_inputs, False),
 )
