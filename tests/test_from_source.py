@@ -10,15 +10,27 @@ import pytest
 
 from torchsleuth import from_source
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
+from torchsleuth.case.ir import Graph, Node, Op, Ref, Source, Value
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial
 from torchsleuth.judge.verify import Verification
+from torchsleuth.locate.named import line_reading
 from torchsleuth.reduce.source import whole
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.session import Process, Stage
 from torchsleuth.write.findings import Finding
 
 FAILURE = Failure(Kind.DYNAMO_ERROR, Phase.COMPILE_FORWARD, Fingerprint("Unsupported", "no"))
+GRAPH = Graph(
+    (
+        Node("x", Op.PLACEHOLDER, "x", value=Value("torch.float32", (2,))),
+        Node(
+            "sin", Op.CALL_FUNCTION, "torch.sin", (Ref("x"),), value=Value("torch.float32", (2,)),
+            source=Source("repro.py", 1, "f", "other = 2"),
+        ),
+        Node("output", Op.OUTPUT, "output", ((Ref("sin"),),)),
+    )
+)  # fmt: skip
 PROGRAM = "import torch\n\nunused = 1\nother = 2\nbug = torch.compile\n"
 
 
@@ -60,7 +72,7 @@ def reproduced(tmp_path: Path, judge: ReadingJudge, verified: bool = True) -> tu
     any_judge: Any = judge
     means = from_source.Means(
         any_judge, tmp_path / "scratch", tmp_path / "out", 30.0, float("inf"), 1, True, judge.stopped, lambda _: None,
-        verify, lambda script: 4, (),
+        verify, lambda script: GRAPH, (),
     )  # fmt: skip
     return from_source.reproduce(Finding("f1", FAILURE, why_not="no graph"), found(tmp_path), means), runs
 
@@ -69,6 +81,9 @@ def test_the_file_is_verified_first_and_then_what_is_left_of_it(tmp_path: Path) 
     finding, runs = reproduced(tmp_path, ReadingJudge())
     assert finding.repro is not None
     assert (finding.repro.form, finding.repro.runs, finding.why_not, runs) == ("frame", 3, "", [1, 3])
+    assert (finding.repro.ops, finding.culprit.op) == (1, "torch.sin")
+    assert finding.culprit.source is not None
+    assert (finding.culprit.source.line, finding.culprit.source.code) == (4, "other = 2")
     text = (tmp_path / "out" / "repro.py").read_text()
     assert "bug" in text
     assert "unused" not in text
@@ -102,3 +117,15 @@ def test_what_is_no_single_file_is_left_alone(argv: list[str], tmp_path: Path) -
 
 def test_what_a_script_needs_besides_torch_is_said() -> None:
     assert whole.imported("import os, numpy as np\nfrom torch import nn\nfrom . import x\n") == ("numpy", "torch")
+
+
+def test_a_line_is_found_by_how_it_reads(tmp_path: Path) -> None:
+    file = tmp_path / "x.py"
+    file.write_text("a = f( 'x' )\nb = 1\nb = 1\n    c = g(a)  # why\n")
+    first, last = line_reading('a = f("x")', file), line_reading("c = g(a)", file)
+    assert first is not None
+    assert last is not None
+    assert (first.line, last.line) == (1, 4)
+    assert line_reading("b = 1", file) is None
+    assert line_reading("", file) is None
+    assert line_reading("a", tmp_path / "gone.py") is None

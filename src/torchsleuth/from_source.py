@@ -14,20 +14,24 @@ from pathlib import Path
 
 from torchsleuth.case import files
 from torchsleuth.case.failure import Failure, Kind
+from torchsleuth.case.ir import Graph, operators
 from torchsleuth.errors import SleuthError
 from torchsleuth.judge.base import Judge
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial
 from torchsleuth.judge.verify import Verification
 from torchsleuth.locate.ladder import Component
+from torchsleuth.locate.named import line_reading
+from torchsleuth.locate.shown import last_computing
 from torchsleuth.reduce.oracle import OutOfBudget
 from torchsleuth.reduce.source.asserting import asserting
 from torchsleuth.reduce.source.layout import laid_out
 from torchsleuth.reduce.source.shrink import Shrinker, lines
 from torchsleuth.reduce.source.whole import imported, text_of
 from torchsleuth.watch.found import Found
+from torchsleuth.watch.launcher import script_of
 from torchsleuth.write import repro_text
-from torchsleuth.write.findings import Finding, Repro
+from torchsleuth.write.findings import Culprit, Finding, Repro
 
 FORM = "frame"
 
@@ -44,7 +48,7 @@ class Means:
     stopped: Callable[[], bool]
     say: Callable[[str], None]
     verify: Callable[[Path, Failure, int, Sequence[str]], Verification]
-    count: Callable[[Path], int]  # operators of the largest graph that Dynamo captures from a script
+    largest: Callable[[Path], Graph | None]  # of the graphs that Dynamo captures from a script
     path: Sequence[str]
 
 
@@ -61,21 +65,31 @@ def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
     text, target = started
     told = replace(finding, failure=replace(target, summary=found.failure.summary or target.summary))
     # The whole file first, so that whoever loses patience has it.
-    repro = _verified(text, told, found, means, runs=1 if means.minimize else 3)
-    if repro is None:
+    placed = _verified(text, told, found, means, runs=1 if means.minimize else 3)
+    if placed is None:
         return finding
-    ops = repro.ops
+    ops = placed.repro.ops
     if means.minimize:
         backend = "eager" if told.component is Component.DYNAMO else ""
         shrinker = Shrinker(text, asked.fail, means.say, means.jobs, backend)
         shrinker.shrink()
         tried = (_verified(laid_out(small), told, found, means, runs=3) for small in shrinker.next_best())
-        repro = next((one for one in tried if one is not None), repro)
+        placed = next((one for one in tried if one is not None), placed)
+    if told.culprit.op is None and told.component is not Component.DYNAMO:
+        told = replace(told, culprit=_culprit(placed, text, found) or told.culprit)
     return replace(
-        told, repro=repro, why_not="", ops_before=max(finding.ops_before, ops),
+        told, repro=placed.repro, why_not="", ops_before=max(finding.ops_before, ops),
         judged=finding.judged + asked.judged, judged_to_smallest=finding.judged + asked.judged,
         seconds=finding.seconds + time.monotonic() - began,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A verified script, and the largest graph of it."""
+
+    repro: Repro
+    graph: Graph | None
 
 
 class _Judging:
@@ -138,7 +152,7 @@ def _fails_otherwise(outcome: Outcome) -> bool:
     return outcome.verdict is Verdict.FAILED and failure is not None and failure.kind is not Kind.ACCURACY
 
 
-def _verified(text: str, finding: Finding, found: Found, means: Means, *, runs: int) -> Repro | None:
+def _verified(text: str, finding: Finding, found: Found, means: Means, *, runs: int) -> _Placed | None:
     """In place only when it was seen to fail alike; what stands there stays where it was not."""
     if means.stopped():
         return None
@@ -157,10 +171,24 @@ def _verified(text: str, finding: Finding, found: Found, means: Means, *, runs: 
     except SleuthError as error:
         means.say(str(error))
         return None
-    return Repro(
-        means.place / "repro.py", full, FORM, means.count(draft), imports, 0, proof.verified, proof.runs,
+    graph = means.largest(draft)
+    repro = Repro(
+        means.place / "repro.py", full, FORM, operators(graph) if graph else 0, imports, 0, proof.verified, proof.runs,
         proof.failed_runs, proof.reason,
     )  # fmt: skip
+    return _Placed(repro, graph)
+
+
+def _culprit(placed: _Placed, text: str, found: Found) -> Culprit | None:
+    """The operator that what is left computes, and the line of the program that reads as its line does."""
+    node = last_computing(placed.graph) if placed.graph is not None else None
+    if node is None:
+        return None
+    hello = found.process.hello
+    script = script_of([str(word) for word in hello.get("argv", [])]) or ""
+    file = Path(str(hello.get("cwd", "."))) / script
+    code = node.source.code if node.source is not None else ""
+    return Culprit(node.target, None, line_reading(code, file))
 
 
 def _with_docstring(text: str, finding: Finding, found: Found, imports: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from torchsleuth import from_source, minimise
 from torchsleuth.afterwards import Afterwards
 from torchsleuth.case import files, folder
 from torchsleuth.case.failure import Failure, Kind
-from torchsleuth.case.ir import operators
+from torchsleuth.case.ir import Graph, operators
 from torchsleuth.case.model import Backend, Case, Check
 from torchsleuth.case.program import Form
 from torchsleuth.errors import JudgeBroken, SleuthError
@@ -222,19 +222,19 @@ class Investigation:
             lambda script, failure, runs, path: self._placing.verify(
                 script, failure, runs, self.means.deadline, path, ALWAYS
             ),
-            self._count, self.means.path,
+            self._largest_graph, self.means.path,
         )  # fmt: skip
         try:
             return from_source.reproduce(finding, found, means)
         except JudgeBroken as error:
             return replace(finding, why_not=STOPPED if self._plan.stopped() else str(error))
 
-    def _count(self, script: Path) -> int:
-        """Operators of the largest graph that Dynamo captures from a script."""
+    def _largest_graph(self, script: Path) -> Graph | None:
+        """Of those that Dynamo captures from a script."""
         session = Path(tempfile.mkdtemp(prefix="count-", dir=self._scratch))
         Again([self.means.python, str(script)], session, self.means.deadline).look(session)
         sketches = [folder.load(p, ours=True) for p in session.glob("processes/*/sketches/*") if p.is_dir()]
-        return max((operators(case.graph) for case in sketches), default=0)
+        return max((case.graph for case in sketches), key=operators, default=None)
 
     def _find_form(
         self, bench: Bench, case: Case, inner: Case | None, home: Path, failure: Failure

@@ -8,7 +8,7 @@ from toys import SQUARE, case_of, chain, reduced
 
 from torchsleuth.case.failure import Phase
 from torchsleuth.case.ir import Node, Op, Ref
-from torchsleuth.case.model import Autocast, Backend, Case, Role, Scalar, Storage, Surroundings, Tensor
+from torchsleuth.case.model import Autocast, Backend, Case, Code, Role, Scalar, Storage, Surroundings, Tensor
 from torchsleuth.reduce.passes import PASSES, arguments, dynamic, inputs, outputs, shapes, surroundings
 
 
@@ -178,3 +178,15 @@ def test_keyword_arguments_and_trailing_constants_go_but_references_stay():
     found = [(c.graph.nodes[1].args, dict(c.graph.nodes[1].kwargs)) for c in arguments.propose(case)]
     assert ((Ref("x"), 2), {"out": Ref("x")}) in found
     assert ((Ref("x"),), {"alpha": 3, "out": Ref("x")}) in found
+
+
+def test_the_source_of_operators_and_kernels_that_are_gone_goes_too():
+    case = plain()
+    used = next(n.target for n in case.graph.nodes if n.is_call)
+    own = Code("operator my::op", "torch.ops.my.op", "...")
+    codes = (own, Code("triton kernel add:0", "add", "..."))
+    bare = next(surroundings.propose(replace(case, surroundings=Surroundings(code=codes))))
+    assert bare.surroundings.code == ()
+    nodes = tuple(replace(n, target="torch.ops.my.op.default") if n.target == used else n for n in case.graph.nodes)
+    calling = replace(case, graph=replace(case.graph, nodes=nodes), surroundings=Surroundings(code=codes))
+    assert next(surroundings.propose(calling)).surroundings.code == (own,)

@@ -45,5 +45,20 @@ def line_of(operator: str, cases: list[Case]) -> Source | None:
     return None
 
 
+def line_reading(code: str, file: Path) -> Source | None:
+    """The only line of a file that reads like this, without spaces and what differs in quotes."""
+    wanted = _plain(code)
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return None
+    found = [n for n, line in enumerate(lines, start=1) if wanted and _plain(line) == wanted]
+    return Source(str(file), found[0], "", lines[found[0] - 1].strip()) if len(found) == 1 else None
+
+
+def _plain(line: str) -> str:
+    return re.sub(r"\s+", "", line.partition("  #")[0]).replace("'", '"')
+
+
 def _nodes(graph: Graph, operator: str) -> list[Node]:
     return [n for g in graph.all_graphs() for n in g.nodes if n.target.removeprefix("torch.ops.") == operator]

@@ -2,43 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from torchsleuth.case import user_kernels
+from torchsleuth.case.ir import Graph, Node
 from torchsleuth.case.model import Case, Code, Surroundings
 
 
 def propose(case: Case) -> Iterator[Case]:
     now = case.surroundings
+    loose = [c for c in now.code if _may_go(c, case.graph)]
     bare = replace(
         now, configs=(), environment={}, switches={}, autocast=(), inference=False, dynamic=None,
-        backend=replace(now.backend, options={}, mode=None), code=tuple(c for c in now.code if not _may_go(c)),
+        backend=replace(now.backend, options={}, mode=None), code=tuple(c for c in now.code if c not in loose),
     )  # fmt: skip
     if bare != now:
         yield replace(case, surroundings=bare)
-        for simpler in _one_by_one(now):
+        for simpler in _one_by_one(now, loose):
             yield replace(case, surroundings=simpler)
     if not case.phase.backward and (now.grad is False or now.inference) and not _asks_gradients(case):
         yield replace(case, surroundings=replace(now, grad=True, inference=False))
 
 
-def _may_go(code: Code) -> bool:
-    """What changes the compiler, and nothing in the graph refers to: patches, and passes of the user's in configs."""
+def _may_go(code: Code, graph: Graph) -> bool:
+    """What nothing in the graph refers to: patches of the compiler, passes in configs, operators that are gone."""
+    kind, _, name = code.what.partition(" ")
+    if kind == "operator":
+        target = f"torch.ops.{name.replace('::', '.')}"
+        return not any(n.target == target or n.target.startswith(f"{target}.") for n in _nodes(graph))
+    if code.what.startswith("triton kernel "):
+        return not any(user_kernels.what(str(n.kwargs.get("kernel"))) == code.what for n in _nodes(graph))
     return code.what.startswith(("patch of", "config "))
+
+
+def _nodes(graph: Graph) -> Iterator[Node]:
+    return (node for one in graph.all_graphs() for node in one.nodes)
 
 
 def _asks_gradients(case: Case) -> bool:
     return any(getattr(value, "requires_grad", False) for value in case.inputs)
 
 
-def _one_by_one(now: Surroundings) -> Iterator[Surroundings]:
+def _one_by_one(now: Surroundings, loose: Sequence[Code]) -> Iterator[Surroundings]:
     for i in range(len(now.configs)):
         yield replace(now, configs=now.configs[:i] + now.configs[i + 1 :])
     for name in now.environment:
         yield replace(now, environment={k: v for k, v in now.environment.items() if k != name})
     for name in now.switches:
         yield replace(now, switches={k: v for k, v in now.switches.items() if k != name})
-    for code in filter(_may_go, now.code):
+    for code in loose:
         yield replace(now, code=tuple(c for c in now.code if c is not code))
     for i in range(len(now.autocast)):
         yield replace(now, autocast=now.autocast[:i] + now.autocast[i + 1 :])
