@@ -7,6 +7,7 @@ whether it fails but whether torch still tells of that break or of that guard.
 from __future__ import annotations
 
 import ast
+import itertools
 import tempfile
 import textwrap
 import time
@@ -20,7 +21,7 @@ from torchsleuth.explain.observed import Observed, raised, recorded
 from torchsleuth.explain.recorder import recorder
 from torchsleuth.judge.base import Judge
 from torchsleuth.judge.outcome import Outcome, Verdict
-from torchsleuth.judge.trial import Trial
+from torchsleuth.judge.trial import Trial, deadline_alone
 from torchsleuth.reduce.oracle import OutOfBudget
 from torchsleuth.reduce.source.backends import failing_on_recompile, in_one_graph, on_backend
 from torchsleuth.reduce.source.layout import laid_out
@@ -103,6 +104,7 @@ class _Asking:
         self._cause = cause
         self._means = means
         self._until = until
+        self._deadline = means.deadline
         self.judged = 0
 
     def show(self, texts: Sequence[str]) -> list[bool]:
@@ -110,13 +112,16 @@ class _Asking:
         if time.monotonic() > self._until or self._means.stopped():
             raise OutOfBudget
         placed = [self._placed(text) for text in texts]
-        trials = [Trial(source, folder, Phase.RUN_FORWARD, self._means.deadline) for source, folder in placed]
+        trials = [Trial(source, folder, Phase.RUN_FORWARD, self._deadline) for source, folder in placed]
         outcomes = self._means.judge.judge_all(trials)
         self.judged += len(texts)
-        return [
+        shown = [
             outcome.verdict is Verdict.PASSED and self._cause.in_(recorded(folder / "record"))
             for outcome, (_, folder) in zip(outcomes, placed, strict=True)
         ]
+        for outcome in itertools.compress(outcomes, shown):
+            self._deadline = deadline_alone(outcome.seconds, self._deadline)
+        return shown
 
     def fresh(self, text: str, *, raises: bool) -> bool:
         source, folder = self._placed(text)

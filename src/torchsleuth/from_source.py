@@ -15,14 +15,14 @@ from pathlib import Path
 from torchsleuth.case import files
 from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.ir import Graph, operators
+from torchsleuth.case.operator_names import computes
 from torchsleuth.errors import SleuthError
 from torchsleuth.judge.base import Judge
 from torchsleuth.judge.outcome import Outcome, Verdict
-from torchsleuth.judge.trial import Trial
+from torchsleuth.judge.trial import Trial, deadline_alone
 from torchsleuth.judge.verify import Verification
 from torchsleuth.locate.ladder import Component
 from torchsleuth.locate.named import line_reading
-from torchsleuth.locate.shown import last_computing
 from torchsleuth.reduce.oracle import OutOfBudget
 from torchsleuth.reduce.source.asserting import asserting
 from torchsleuth.reduce.source.layout import laid_out
@@ -99,6 +99,7 @@ class _Judging:
         self._means = means
         self._failure = failure
         self._numbers = itertools.count(1)
+        self._deadline = means.deadline
         self.judged = 0
 
     def first(self, text: str) -> tuple[str, Failure] | None:
@@ -111,6 +112,8 @@ class _Judging:
             return None
         assert outcome.failure is not None
         self._failure = outcome.failure if outcome.failure.kind is Kind.ACCURACY else self._failure
+        if self._failure.kind is not Kind.HANG:
+            self._deadline = deadline_alone(outcome.seconds, self._deadline)
         return text, replace(self._failure, text=outcome.failure.text)
 
     def _as_assertion(self, text: str, outcome: Outcome) -> tuple[str, Outcome]:
@@ -140,7 +143,7 @@ class _Judging:
         for text in texts:
             folder = self._means.scratch / f"source-{next(self._numbers)}"
             folder.mkdir(parents=True)
-            trials.append(Trial(text, folder, self._failure.phase, self._means.deadline))
+            trials.append(Trial(text, folder, self._failure.phase, self._deadline))
         before = self._means.judge.judged
         outcomes = self._means.judge.judge_all(trials)
         self.judged += self._means.judge.judged - before
@@ -180,10 +183,11 @@ def _verified(text: str, finding: Finding, found: Found, means: Means, *, runs: 
 
 
 def _culprit(placed: _Placed, text: str, found: Found) -> Culprit | None:
-    """The operator that what is left computes, and the line of the program that reads as its line does."""
-    node = last_computing(placed.graph) if placed.graph is not None else None
-    if node is None:
+    """The only operator that what is left computes, and the line of the program that reads as its line does."""
+    calls = [n for n in placed.graph.nodes if n.is_call and computes(n.target)] if placed.graph is not None else []
+    if len(calls) != 1:
         return None
+    node = calls[0]
     hello = found.process.hello
     script = script_of([str(word) for word in hello.get("argv", [])]) or ""
     file = Path(str(hello.get("cwd", "."))) / script

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from torchsleuth.reduce.source import arguments, loops, modules
 from torchsleuth.reduce.source.backends import failing_on_recompile, in_one_graph, on_backend
@@ -99,3 +99,16 @@ def test_next_best_goes_to_larger_texts() -> None:
     assert order[0] == shrinker.text
     assert len(order) > 2
     assert [len(t) for t in order] == sorted(len(t) for t in order)
+
+
+def test_a_loop_that_lost_its_way_out_is_not_judged() -> None:
+    text = "def f():\n    while True:\n        n = bug()\n        if n:\n            return n\nf()\n"
+    judged: list[str] = []
+
+    def judge(texts: Sequence[str]) -> list[bool]:
+        judged.extend(texts)
+        return ["bug" in t for t in texts]
+
+    Shrinker(text, judge).shrink()
+    assert judged
+    assert not any("while True" in t and "return" not in t for t in judged)

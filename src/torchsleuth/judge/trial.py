@@ -8,6 +8,7 @@ from pathlib import Path
 from torchsleuth.case.failure import Phase
 
 _LEAST_DEADLINE = 30.0
+_LEAST_ALONE = 10.0
 _PATIENCE = 10.0
 
 
@@ -29,6 +30,11 @@ class Trial:
     @property
     def script(self) -> Path:
         return self.folder / "repro.py"
+
+
+def deadline_alone(seconds: float, longest: float) -> float:
+    """For what is smaller than a script that took so long in this judge: what has lost its end is soon let go."""
+    return min(longest, max(_LEAST_ALONE, _PATIENCE * seconds))
 
 
 def deadline_for(first_run_seconds: float) -> float:

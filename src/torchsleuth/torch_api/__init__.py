@@ -53,6 +53,7 @@ from torchsleuth.torch_api.hooks import (
     is_backward_code as is_backward_code,
     is_cacheable_compiler as is_cacheable_compiler,
     is_control_flow as is_control_flow,
+    save_no_graphs as save_no_graphs,
     symbols_of as symbols_of,
     unboxed as unboxed,
     unwrap_backend as unwrap_backend,

@@ -43,6 +43,14 @@ def is_cacheable_compiler(compiler: Any) -> bool:
     return isinstance(compiler, SerializableAOTDispatchCompiler)
 
 
+def save_no_graphs(module: Any) -> None:
+    """Nothing new goes into the cache of graphs that a module holds; what is there is still read."""
+    for holder, save in (("FxGraphCache", "_save_graph"), ("AOTAutogradCache", "save")):
+        cache = getattr(module, holder, None)
+        if cache is not None and hasattr(cache, save):
+            setattr(cache, save, staticmethod(lambda *_, **__: None))
+
+
 def is_backward_code(code: Any) -> bool:
     kwargs = getattr(code, "fx_kwargs", None) or {}
     return bool(kwargs.get("is_backward"))

@@ -49,6 +49,9 @@ def install(outbox: Outbox) -> Observer:
         begin.on_import(name, functools.partial(patch, observer=observer))
     if outbox.options.numbers not in ("", "kinds"):
         begin.on_import("torch._inductor.config", lambda _: torch_api.draw_like_eager())
+    if outbox.options.numbers or outbox.options.leave_caches:
+        begin.on_import("torch._inductor.codecache", torch_api.save_no_graphs)
+        begin.on_import("torch._functorch._aot_autograd.autograd_cache", torch_api.save_no_graphs)
     observer.watch_the_end()
     return observer
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from torchsleuth.case.failure import Failure, Kind
@@ -65,8 +66,8 @@ class Again:
         return None if code is None else code == 0
 
     def look(self, session: Path) -> None:
-        """Only watched: what it compiles stands in `session`."""
-        self._run("look", {}, session, Options(hang_after=0))
+        """Only watched, every graph run in eager: what Dynamo captures stands in `session`."""
+        self._run("look", {"TORCH_COMPILE_OVERRIDE_BACKENDS": ">=0:eager"}, session, Options(hang_after=0))
 
     def crash_with_values(self) -> Found | None:
         session = self._session("crash")
@@ -95,7 +96,8 @@ class Again:
         """The exit code, or None when it did not end in time."""
         environment = {k: v for k, v in os.environ.items() if k not in (VARIABLE, OPTIONS)} | extra
         if session is not None and options is not None:
-            environment |= {VARIABLE: str(session.resolve()), OPTIONS: options.dump()}
+            left = replace(options, leave_caches=True)
+            environment |= {VARIABLE: str(session.resolve()), OPTIONS: left.dump()}
         if self._ended.is_set():
             return None
         with (self._logs / f"again-{name}.txt").open("wb") as log:

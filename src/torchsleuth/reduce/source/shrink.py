@@ -143,6 +143,8 @@ class Shrinker:
         return [fails and text in smaller for text, fails in zip(texts, found, strict=True)]
 
     def _fails(self, texts: Sequence[str]) -> list[bool]:
+        endless = [t for t in dict.fromkeys(texts) if t not in self.known and statements.never_ends(ast.parse(t))]
+        self.known.update(dict.fromkeys(endless, False))
         new = [t for t in dict.fromkeys(texts) if t not in self.known]
         if new:
             self.known.update(zip(new, self.judge(new), strict=True))

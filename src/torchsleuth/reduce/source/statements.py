@@ -56,6 +56,19 @@ def without(tree: ast.Module, numbers: Collection[int]) -> ast.Module:
     return new
 
 
+def never_ends(tree: ast.Module) -> bool:
+    """Whether a `while True` of it has lost every way out: judging that would take until somebody loses patience."""
+    return any(
+        isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant) and loop.test.value and not _way_out(loop)
+        for loop in ast.walk(tree)
+    )
+
+
+def _way_out(loop: ast.While) -> bool:
+    """What leaves it by itself; calls and lookups in it may raise, so a `try` around it is none."""
+    return any(isinstance(n, (ast.Break, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)) for n in ast.walk(loop))
+
+
 def unwrapped(tree: ast.Module) -> Iterator[ast.Module]:
     """With the body of an if, with, for, try or while in its place, one at a time."""
     for number, (_, statement) in enumerate(numbered(tree)):
