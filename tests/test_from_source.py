@@ -14,7 +14,7 @@ from torchsleuth.case.ir import Graph, Node, Op, Ref, Source, Value
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial
 from torchsleuth.judge.verify import Verification
-from torchsleuth.locate.named import line_reading
+from torchsleuth.locate.named import function_at, line_reading
 from torchsleuth.reduce.source import whole
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.session import Process, Stage
@@ -129,3 +129,8 @@ def test_a_line_is_found_by_how_it_reads(tmp_path: Path) -> None:
     assert line_reading("b = 1", file) is None
     assert line_reading("", file) is None
     assert line_reading("a", tmp_path / "gone.py") is None
+
+
+def test_the_function_that_was_compiled_stands_for_a_line_that_is_not_known() -> None:
+    assert function_at("/a b/x.py:12 in f") == Source("/a b/x.py", 12, "f")
+    assert function_at("") is None

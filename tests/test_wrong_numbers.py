@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +134,7 @@ def test_what_dynamo_loses_is_dynamos(run_cli: RunCli, tmp_path: Path) -> None:
     [failure] = result["failures"]
     assert (result["verdict"], failure["component"]) == ("failure", "dynamo")
     assert (failure["repro"]["form"], failure["repro"]["verified"]) == ("frame", True)
+    assert failure["repro"]["ops"] >= 1  # counted in a run of its own
     assert "as_strided_" in (tmp_path / "out" / "repro.py").read_text()
 
 
@@ -219,3 +222,41 @@ def test_wrong_numbers_behind_functorchs_levels_are_reduced_after_aotautograd(ru
     [failure] = result["failures"]
     assert (result["verdict"], failure["kind"], failure["repro"]["ops"]) == ("failure", "accuracy", 1)
     assert "functorch" not in (tmp_path / "out" / "repro.py").read_text()
+
+
+def test_the_users_cache_of_kernels_is_left_as_it_was(
+    run_cli: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program is run again to compare numbers, with another setting: nothing of that may stay."""
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache))
+    (tmp_path / "plant.py").write_text(
+        "import torch\nfrom torch._inductor import lowering\n\n"
+        "table, old = lowering.lowerings, lowering.lowerings[torch.ops.aten.asinh.default]\n\n"
+        "def wrong(x):\n    return table[torch.ops.aten.add.Tensor](old(x), 1)\n\n"
+        "lowering.lowerings[torch.ops.aten.asinh.default] = wrong\n"
+    )
+    script = torch_script(
+        tmp_path,
+        """
+    import plant
+
+    def f(x):
+        return torch.asinh(x).cos()
+
+    x = torch.arange(9.0)
+    torch.testing.assert_close(torch.compile(f)(x), f(x))
+    """,
+    )
+    subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, check=False)
+    before = contents(cache)
+    result = found(run_cli, script, tmp_path / "out", "--no-minimize")
+    [failure] = result["failures"]
+    assert (failure["kind"], failure["repro"]["verified"]) == ("accuracy", True)
+    assert before
+    assert contents(cache) == before
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = [p for p in folder.rglob("*") if p.is_file() and p.suffix != ".lock"]
+    return {str(p.relative_to(folder)): p.read_bytes() for p in files}

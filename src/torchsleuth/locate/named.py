@@ -32,6 +32,12 @@ def line_named(failure: Failure) -> Source | None:
     return Source(file, int(line), function, code.strip())
 
 
+def function_at(place: str) -> Source | None:
+    """From `file:line in function`: what was being compiled, where the error names no line in it."""
+    found = re.fullmatch(r"(.+):(\d+) in (\S+)", place)
+    return Source(found[1], int(found[2]), found[3]) if found else None
+
+
 def _is_library(file: str) -> bool:
     return "site-packages" in Path(file).parts or "dist-packages" in Path(file).parts
 

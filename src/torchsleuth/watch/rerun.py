@@ -66,8 +66,8 @@ class Again:
         return None if code is None else code == 0
 
     def look(self, session: Path) -> None:
-        """Only watched, every graph run in eager: what Dynamo captures stands in `session`."""
-        self._run("look", {"TORCH_COMPILE_OVERRIDE_BACKENDS": ">=0:eager"}, session, Options(hang_after=0))
+        """Only watched: what Dynamo captures stands in `session`, and so do the kernels."""
+        self._run("look", {"TORCHINDUCTOR_CACHE_DIR": str(session / "cache")}, session, Options(hang_after=0))
 
     def crash_with_values(self) -> Found | None:
         session = self._session("crash")
