@@ -14,6 +14,8 @@ from torchsleuth.case.failure import Phase, wrong_numbers as failure_of
 from torchsleuth.watch.found import Found, Summary, died
 from torchsleuth.watch.session import Process, Stage
 
+_DECOMPOSED = "aot_eager_decomp_partition"
+
 
 @dataclass
 class Reruns:
@@ -63,7 +65,8 @@ def looked(
         ({"compared": 0, "kinds": True}, "", "compared with eager"),
         ({"eager": False}, "dynamo", "Dynamo is to blame"),
         ({"eager": True, "aot_eager": False}, "aot", "AOTAutograd is to blame"),
-        ({"eager": True, "aot_eager": True}, "inductor", "Inductor is to blame"),
+        ({"eager": True, "aot_eager": True, _DECOMPOSED: False}, "decomposition", "a decomposition is to blame"),
+        ({"eager": True, "aot_eager": True, _DECOMPOSED: True}, "inductor", "Inductor is to blame"),
         ({"eager": True, "excused": True}, None, "is not wrong"),
         # A rerun that Ctrl-C or its time limit ended blames nobody.
         ({"eager": None}, None, "not seen to end"),

@@ -203,9 +203,15 @@ def _once_more(
             finding = investigation.look_into(seen, finding.id, first=first)
     elif found.failure.kind is not Kind.DYNAMO_ERROR and not found.component:
         say("running the program once more, with every graph forced to eager")
-        if again.fails_with_graphs_in_eager(found.failure):
+        in_eager = again.fails_with_graphs_on("eager", found.failure)
+        if in_eager:
             notes.append("the program fails in the same way with every graph run in eager: Dynamo is to blame")
             finding = replace(finding, component=Component.DYNAMO)
+        elif in_eager is False and finding.component is Component.UNKNOWN:
+            blamed = wrong_numbers.below_dynamo(again, found.process, say)
+            if blamed is not None:
+                notes.append(f"the program does not fail so with every graph in eager, and {blamed.why}")
+                finding = replace(finding, component=Component(blamed.component))
     return finding
 
 

@@ -13,6 +13,7 @@ from torchsleuth.case import folder
 from torchsleuth.case.failure import Kind, Phase, wrong_numbers
 from torchsleuth.watch.found import Found, Summary
 from torchsleuth.watch.rerun import Again
+from torchsleuth.watch.session import Process
 
 Say = Callable[[str], None]
 
@@ -55,16 +56,38 @@ def look(summary: Summary, again: Again, say: Say) -> Looked:
             "for more precision than its dtype has; torch._inductor.config.emulate_precision_casts = True rounds alike"
         )
         return Looked(seen, tuple(notes))
-    say("that passes, too: once more, with every graph on aot_eager")
-    passes = again.passes_with_graphs_on("aot_eager")
-    if passes is None:
+    assert summary.reference is not None
+    blamed = below_dynamo(again, summary.reference, say)
+    if blamed is None:
         return Looked(seen, (*notes, _NOT_SEEN_TO_END))
-    component = _backend_of(summary) if passes else "aot"
     notes.append(
-        "every graph is right where it is compared with eager, and the program passes with compilation off and with "
-        f"every graph in eager: {_SAID.get(component, component)} is to blame"
+        "every graph is right where it is compared with eager; the program passes with compilation off and with every "
+        f"graph in eager, and {blamed.why}"
     )
-    return Looked(replace(seen, found=(_blamed(component, summary, second),)), tuple(notes))
+    return Looked(replace(seen, found=(_blamed(blamed.component, summary, second),)), tuple(notes))
+
+
+@dataclass(frozen=True)
+class Blamed:
+    component: str
+    why: str  # the end of a sentence about the program
+
+
+_RUNGS = (("aot_eager", "aot", "AOTAutograd"), ("aot_eager_decomp_partition", "decomposition", "a decomposition"))
+
+
+def below_dynamo(again: Again, process: Process, say: Say) -> Blamed | None:
+    """The program itself on what stands between Dynamo and its backend; None: it was not seen to end."""
+    for backend, component, name in _RUNGS:
+        say(f"that passes: once more, with every graph on {backend}")
+        passes = again.passes_with_graphs_on(backend)
+        if passes is None:
+            return None
+        if not passes:
+            return Blamed(component, f"fails with every graph on {backend}: {name} is to blame")
+    component = _backend_of(process)
+    name = "Inductor" if component == "inductor" else "the backend"
+    return Blamed(component, f"passes with every graph on {_RUNGS[-1][0]}: {name} is to blame")
 
 
 def _wrong(seen: Summary) -> tuple[Found, ...]:
@@ -72,13 +95,9 @@ def _wrong(seen: Summary) -> tuple[Found, ...]:
     return (replace(found[0], ended_program=True), *found[1:]) if found else ()
 
 
-_SAID = {"aot": "AOTAutograd", "inductor": "Inductor", "backend": "the backend"}
-
-
-def _backend_of(summary: Summary) -> str:
+def _backend_of(process: Process) -> str:
     """Inductor, or what the program uses in its place."""
-    assert summary.reference is not None
-    sketches = sorted((summary.reference.folder / "sketches").glob("*"))
+    sketches = sorted((process.folder / "sketches").glob("*"))
     backends = [folder.load(sketch, ours=True).surroundings.backend for sketch in sketches[:1]]
     return "inductor" if all(b.registered and b.name == "inductor" for b in backends) else "backend"
 

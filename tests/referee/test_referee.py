@@ -240,3 +240,18 @@ def test_the_sign_of_a_zero_that_nothing_rounds_counts() -> None:
     x = torch.tensor([-1.5, 2.0, -3.0])
     report = refereed(lambda x: torch.signbit(x * 0), lambda x: torch.zeros_like(x, dtype=torch.bool), x)
     assert paths(report) == [("out", "values")]
+
+
+@pytest.mark.parametrize("lazy", ["conj", "neg"])
+def test_copies_keep_what_is_not_computed_yet(lazy: str) -> None:
+    """Compiled code has read such memory without the sign: a copy that computes it would hide that."""
+    whole = torch.complex(torch.arange(4.0), torch.ones(4)).conj()
+    given = whole if lazy == "conj" else whole.imag
+    [copy, *_] = copies([given])
+    [first, second] = copies([given, given[1:]])
+    for one in (copy, first, second):
+        assert (one.is_conj(), one.is_neg()) == (given.is_conj(), given.is_neg())
+    assert torch.equal(copy.resolve_conj().resolve_neg(), given.resolve_conj().resolve_neg())
+    assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
+    assert copy.untyped_storage().data_ptr() != given.untyped_storage().data_ptr()
+    assert copy.stride() == given.stride()

@@ -109,8 +109,12 @@ def copies(inputs: Sequence[Any]) -> list[Any]:
             families.setdefault(value.untyped_storage().data_ptr() or -i - 1, []).append(i)
     found = list(inputs)
     for family in families.values():
-        for i, copy in zip(family, _copied([inputs[i] for i in family]), strict=True):
-            found[i] = _like(copy, inputs[i])
+        with torch_api.modes_off():
+            plain = [torch_api.without_lazy_bits(inputs[i].detach()) for i in family]
+        for i, copy in zip(family, _copied(plain), strict=True):
+            with torch_api.modes_off():
+                marked = torch_api.with_lazy_bits_of(copy, inputs[i])
+            found[i] = _like(marked, inputs[i])
     for i, value in enumerate(inputs):
         if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
             found[i] = _like(value.detach().clone(), value)
@@ -118,14 +122,14 @@ def copies(inputs: Sequence[Any]) -> list[Any]:
 
 
 def _copied(family: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    first = family[0].detach()
+    first = family[0]
     if len(family) == 1 and not _overlaps_itself(first):
         # Also where a mode makes another dtype of it: the copy goes through operators.
         fresh = torch.empty_strided(first.shape, first.stride(), dtype=first.dtype, device=first.device)
         return [fresh.copy_(first)]
     size = min(t.element_size() for t in family)
     with torch_api.modes_off():  # one that made another dtype of a view would lose what the view looks into
-        plain = next(t for t in family if t.element_size() == size).detach()
+        plain = next(t for t in family if t.element_size() == size)
         whole = torch.as_strided(plain, (plain.untyped_storage().nbytes() // size,), (1,), 0).clone()
     whole = whole.clone()
     return [

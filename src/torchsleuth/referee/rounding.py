@@ -9,15 +9,16 @@ import torch
 # What these give is one of the values they got, or is given by the program exactly.
 _EXACT = frozenset(
     """
-    abs alias all any amax amin arange argwhere as_strided bitwise_and bitwise_not bitwise_or bitwise_xor
-    broadcast_to cat ceil chunk clamp clamp_max clamp_min clone constant_pad_nd contiguous copy copy_ detach
-    diagonal diagonal_scatter embedding empty empty_like empty_strided eq expand eye fill fill_ flip floor fmax fmin
-    full full_like gather ge glu_jvp gt hardtanh index index_copy index_fill index_put index_put_ index_select
-    isfinite isinf isnan le lift_fresh logical_and logical_not logical_or logical_xor lt masked_fill masked_fill_
-    masked_scatter masked_select max maximum min minimum narrow ne neg new_empty new_full new_ones new_zeros nonzero
-    ones ones_like permute pixel_shuffle relu relu_ repeat reshape roll round scatter select select_scatter sgn sign
-    signbit slice slice_scatter split split_with_sizes squeeze stack t threshold threshold_backward trace transpose
-    tril triu trunc unbind unfold unsqueeze view view_as_complex view_as_real where zero_ zeros zeros_like
+    _conj _neg_view abs alias all amax amin any arange argwhere as_strided bitwise_and bitwise_not bitwise_or
+    bitwise_xor broadcast_to cat ceil chunk clamp clamp_max clamp_min clone conj conj_physical constant_pad_nd
+    contiguous copy copy_ detach diagonal diagonal_scatter embedding empty empty_like empty_strided eq expand eye
+    fill fill_ flip floor fmax fmin full full_like gather ge glu_jvp gt hardtanh index index_copy index_fill
+    index_put index_put_ index_select isfinite isinf isnan le lift_fresh logical_and logical_not logical_or
+    logical_xor lt masked_fill masked_fill_ masked_scatter masked_select max maximum min minimum narrow ne neg
+    new_empty new_full new_ones new_zeros nonzero ones ones_like permute pixel_shuffle relu relu_ repeat reshape
+    resolve_conj resolve_neg roll round scatter select select_scatter sgn sign signbit slice slice_scatter split
+    split_with_sizes squeeze stack t threshold threshold_backward trace transpose tril triu trunc unbind unfold
+    unsqueeze view view_as_complex view_as_real where zero_ zeros zeros_like
     """.split()
 )
 # Among equal elements they may take any.

@@ -16,6 +16,8 @@ from torchsleuth.torch_api.compiling import (
     is_foreign_operator as is_foreign_operator,
     negative_view as negative_view,
     suppresses_errors as suppresses_errors,
+    with_lazy_bits_of as with_lazy_bits_of,
+    without_lazy_bits as without_lazy_bits,
 )
 from torchsleuth.torch_api.debugging import (
     FakeCall as FakeCall,

@@ -77,6 +77,18 @@ def negative_view(tensor: torch.Tensor) -> torch.Tensor:
     return torch._neg_view(tensor)
 
 
+def without_lazy_bits(tensor: torch.Tensor) -> torch.Tensor:
+    """What its memory holds: a conjugate or negative that is not computed yet is a mark on the tensor."""
+    plain = tensor.conj() if tensor.is_conj() else tensor
+    return negative_view(plain) if plain.is_neg() else plain
+
+
+def with_lazy_bits_of(tensor: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
+    """A copy of what the memory of `given` holds, marked as `given` is."""
+    marked = tensor.conj() if given.is_conj() else tensor
+    return negative_view(marked) if given.is_neg() else marked
+
+
 def backend_parts(backend: Any) -> tuple[str, Any, dict[str, Any], str | None]:
     """(registered name or "", the function, options, mode) of what Dynamo calls with a graph."""
     from torch._dynamo.backends import registry

@@ -159,7 +159,9 @@ def clone_mutated(record: Record, inputs: Sequence[Any]) -> dict[int, torch.Tens
         return {}
     found: dict[int, torch.Tensor] = {}
     for family in chosen:
-        found |= dict(zip(family, _clones([inputs[i] for i in family]), strict=True))
+        plain = [torch_api.without_lazy_bits(inputs[i].detach()) for i in family]
+        for i, clone in zip(family, _clones(plain), strict=True):
+            found[i] = torch_api.with_lazy_bits_of(clone, inputs[i])
     return found
 
 
@@ -181,7 +183,7 @@ def _bytes_of(family: Sequence[torch.Tensor]) -> int:
 
 def _clones(family: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     if len(family) == 1:
-        return [family[0].detach().clone(memory_format=torch.preserve_format)]
+        return [family[0].clone(memory_format=torch.preserve_format)]
     memory = family[0].untyped_storage().clone()
     return [
         torch.empty(0, dtype=t.dtype, device=t.device).set_(memory, t.storage_offset(), t.shape, t.stride())

@@ -45,11 +45,18 @@ class Again:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
-    def fails_with_graphs_in_eager(self, failure: Failure) -> bool:
-        session = self._session("dynamo")
-        code = self._run("dynamo", {"TORCH_COMPILE_OVERRIDE_BACKENDS": ">=0:eager"}, session, Options(hang_after=0))
+    def fails_with_graphs_on(self, backend: str, failure: Failure) -> bool | None:
+        """In the same way, whatever backend the program asks for; None: it was not seen to end."""
+        if failure.kind is Kind.ACCURACY:  # the program itself says so, by how it ends
+            passes = self.passes_with_graphs_on(backend)
+            return None if passes is None else not passes
+        name = "dynamo" if backend == "eager" else backend
+        session = self._session(name)
+        override = {"TORCH_COMPILE_OVERRIDE_BACKENDS": f">=0:{backend}"}
+        code = self._run(name, override, session, Options(hang_after=0))
         found = summarise(session, code).found
-        return any(f.failure.fingerprint.same_as(failure.fingerprint) for f in found)
+        alike = any(f.failure.fingerprint.same_as(failure.fingerprint) for f in found)
+        return alike if alike or code is not None else None
 
     def with_numbers(self, wanted: str) -> Summary:
         """What is found where every graph is compared with eager: "forward", "backward" or "kinds"."""
