@@ -12,7 +12,7 @@ from pathlib import Path
 from torchsleuth import from_source, minimise
 from torchsleuth.afterwards import Afterwards
 from torchsleuth.case import files, folder
-from torchsleuth.case.failure import Failure, Kind
+from torchsleuth.case.failure import Failure, Kind, Phase
 from torchsleuth.case.ir import Graph, operators
 from torchsleuth.case.model import Backend, Case, Check
 from torchsleuth.case.program import Form
@@ -125,7 +125,7 @@ class Investigation:
         try:
             check = Check() if found.failure.kind is Kind.ACCURACY else None
             case = replace(folder.load(home, ours=True), failure=found.failure, phase=found.failure.phase, check=check)
-            inner = _load_inner(home, check)
+            inner = _load_inner(home, check, found.failure.phase)
         except SleuthError as error:
             return replace(finding, case=home, why_not=str(error))
         folder.save(case, home)
@@ -300,9 +300,9 @@ def _move(kept: Path, home: Path) -> None:
     shutil.copytree(kept, home)
 
 
-def _load_inner(home: Path, check: Check | None) -> Case | None:
+def _load_inner(home: Path, check: Check | None, phase: Phase) -> Case | None:
     inner = folder.load(home / "inner", ours=True) if (home / "inner").is_dir() else None
-    return inner and replace(inner, check=check)
+    return inner and replace(inner, check=check, phase=phase)
 
 
 def _culprit(failure: Failure, cases: list[Case]) -> Culprit:

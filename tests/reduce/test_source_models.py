@@ -6,7 +6,7 @@ import ast
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from torchsleuth.reduce.source import arguments, loops, modules
+from torchsleuth.reduce.source import arguments, expressions, loops, modules
 from torchsleuth.reduce.source.backends import failing_on_recompile, in_one_graph, on_backend
 from torchsleuth.reduce.source.shrink import Shrinker, written
 
@@ -112,3 +112,60 @@ def test_a_loop_that_lost_its_way_out_is_not_judged() -> None:
     Shrinker(text, judge).shrink()
     assert judged
     assert not any("while True" in t and "return" not in t for t in judged)
+
+
+def test_what_a_module_keeps_stands_where_it_is_read() -> None:
+    text = """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.parts = [bug]
+                self.count = 0
+            def forward(self):
+                self.count += 1
+                self.parts[0]()
+    """
+    [made] = proposals(modules.attributes, text)  # what changes is kept
+    assert "[bug][0]()" in made
+    assert "self.parts" not in made
+
+
+def test_an_element_stands_for_a_list_that_is_indexed() -> None:
+    made = [written(t) for t in expressions.simpler(ast.parse("f([a, b][1], [c][n])"))]
+    assert "f(b, [c][n])\n" in made
+
+
+class Module:
+    """As torch's calls `forward`."""
+
+    def __call__(self, *given: object) -> object:
+        return self.forward(*given)  # type: ignore[attr-defined]
+
+
+def test_a_model_of_parts_becomes_a_function() -> None:
+    text = """
+        class Part(Module):
+            def forward(self, x):
+                bug(x)
+        class Net(Module):
+            def __init__(self):
+                super().__init__()
+                self.parts = [Part() for _ in range(3)]
+            def forward(self, x):
+                for n, part in enumerate(self.parts):
+                    part(x)
+        Net()(1)
+    """
+
+    def judge(texts: Sequence[str]) -> list[bool]:
+        found = []
+        for one in texts:
+            seen: list[object] = []
+            try:
+                exec(one, {"bug": seen.append, "Module": Module, "__name__": "toy"})
+            except Exception:
+                seen.clear()
+            found.append(bool(seen))
+        return found
+
+    assert Shrinker(textwrap.dedent(text), judge).shrink().strip() == "bug(1)"

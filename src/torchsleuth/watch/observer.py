@@ -259,6 +259,9 @@ class Observer:
         case = guarded(aten.sketch)(module, inputs, kwargs, record.sketch)
         if case is not None:
             record.aten[backward] = case
+            if not backward and any("_functorch" in node.target for node in record.sketch.graph.nodes):
+                # Should the process die: functorch's levels can hardly be taken apart, what became of them can.
+                guarded(folder.save)(aten.finished(case, Phase.RUN_FORWARD, None), self.sketch_folder(record) / "inner")
         self.stage(record, Phase.COMPILE_BACKWARD if backward else Phase.COMPILE_FORWARD)
         return record
 

@@ -19,6 +19,9 @@ def simpler(tree: ast.Module) -> Iterator[ast.Module]:
         original = _expressions(tree)[number]
         for choice in range(len(_parts(original))):
             yield _with(tree, number, choice)
+        element = _element(original)
+        if element is not None:
+            yield _element_of(tree, number)
         if isinstance(original, ast.Constant) and type(original.value) is int and original.value > 2:
             yield _constant(tree, number, 2)
     yield from _fewer(tree)
@@ -65,6 +68,22 @@ def _with(tree: ast.Module, number: int, choice: int) -> ast.Module:
     whole = _expressions(new)[number]
     part = _parts(whole)[choice]
     Replaced(whole, part).visit(new)
+    return new
+
+
+def _element(expression: ast.expr) -> ast.expr | None:
+    """`a` of `[a, b][0]`."""
+    if not isinstance(expression, ast.Subscript) or not isinstance(expression.value, (ast.List, ast.Tuple)):
+        return None
+    at, elements = expression.slice, expression.value.elts
+    known = isinstance(at, ast.Constant) and type(at.value) is int and -len(elements) <= at.value < len(elements)
+    return elements[at.value] if known and isinstance(at, ast.Constant) else None  # type: ignore[index]
+
+
+def _element_of(tree: ast.Module, number: int) -> ast.Module:
+    new = copy.deepcopy(tree)
+    whole = _expressions(new)[number]
+    Replaced(whole, _element(whole)).visit(new)
     return new
 
 

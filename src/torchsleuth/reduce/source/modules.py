@@ -51,6 +51,34 @@ def inputs(tree: ast.Module) -> Iterator[ast.Module]:
                     yield new
 
 
+def attributes(tree: ast.Module) -> Iterator[ast.Module]:
+    """Without one `self.name = value` of a class, the value standing wherever its methods read the name."""
+    for number, (_, statement) in enumerate(numbered(tree)):
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            continue
+        name = _of_self(statement.targets[0])
+        if not name or not any(isinstance(n.ctx, ast.Load) for n in _selves(tree, name)):
+            continue
+        if any(not isinstance(n.ctx, ast.Load) for n in _selves(tree, name) if n is not statement.targets[0]):
+            continue
+        new = copy.deepcopy(tree)
+        own = numbered(new)[number][1]
+        assert isinstance(own, ast.Assign)
+        replaced(new, own, [])
+        for read in _selves(new, name):
+            Replaced(read, copy.deepcopy(own.value)).visit(new)
+        yield new
+
+
+def _of_self(node: ast.expr) -> str:
+    given = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return node.attr if given and isinstance(node, ast.Attribute) else ""
+
+
+def _selves(tree: ast.Module, name: str) -> list[ast.Attribute]:
+    return [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and _of_self(n) == name]
+
+
 def functions(tree: ast.Module) -> Iterator[ast.Module]:
     """`def net(x)` for a class whose only method is `forward`, and that keeps nothing."""
     for statement in tree.body:

@@ -50,6 +50,7 @@ class Shrinker:
                 self._tidy("fewer inputs of modules", modules.inputs)
                 self._larger("one round of a loop", loops.first_rounds)
                 self._tidy("shorter loops", loops.shorter)
+                self._tidy("values in the place of attributes", modules.attributes)
                 self._tidy("functions in the place of modules", modules.functions)
                 self._fewer_statements()
                 self._tidy("smaller expressions", expressions.simpler)

@@ -92,6 +92,8 @@ def replaced(tree: ast.Module, statement: ast.stmt, by: list[ast.stmt]) -> ast.M
         for i, one in enumerate(body):
             if one is statement:
                 body[i : i + 1] = by
+                if not body and body is not tree.body:
+                    body.append(ast.Pass())
                 return True
             if any(visit(inner) for inner in _lists(one)):
                 return True
