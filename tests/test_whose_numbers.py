@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from torchsleuth import wrong_numbers
-from torchsleuth.case.failure import Phase, wrong_numbers as failure_of
+from torchsleuth import pipeline, wrong_numbers
+from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, wrong_numbers as failure_of
 from torchsleuth.watch.found import Found, Summary, died
+from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.session import Process, Stage
 
 _DECOMPOSED = "aot_eager_decomp_partition"
@@ -85,3 +86,12 @@ def test_whose_fault_it_is(tmp_path: Path, said: dict[str, Any], blamed: str | N
 )
 def test_a_program_that_dies_by_what_it_did_itself(code: int, itself: bool) -> None:
     assert died(code) is itself
+
+
+@pytest.mark.parametrize(("exit_code", "tried"), [(1, True), (-11, False), (0, False)])
+def test_a_program_that_died_only_when_it_was_compared_is_looked_at_as_it_fails(
+    tmp_path: Path, exit_code: int, tried: bool
+) -> None:
+    crash = Failure(Kind.CRASH, Phase.RUN_FORWARD, Fingerprint("SIGSEGV"))
+    found = Found(crash, None, Process(tmp_path, {}, (), Stage()))
+    assert pipeline._died_only_when_compared(found, Ended(exit_code, 1.0)) is tried

@@ -170,12 +170,40 @@ def _investigate(
                 finding = _once_more(finding, found, investigation, again, say, notes, first=number == 1)
             if not (finding.reproduced or finding.eager_fails_too or stopped.is_set() or plan.keep_only):
                 finding = investigation.from_source(finding, found, first=number == 1)
+            if again is not None and not finding.reproduced and _died_only_when_compared(found, ended):
+                finding = _as_the_program_fails(finding, summary, investigation, again, say, notes, first=number == 1)
             findings.append(finding)
     if stopped.is_set():
         notes.append("stopped by Ctrl-C: not all that was found was looked into")
     if len(summary.found) > _MOST_FAILURES:
         notes.append(f"{len(summary.found) - _MOST_FAILURES} more failures were seen and not looked into")
     return tuple(findings)
+
+
+def _died_only_when_compared(found: Found, ended: Ended) -> bool:
+    """Memory that is misused may give wrong numbers in one run and end the next."""
+    return found.failure.kind is Kind.CRASH and ended.exit_code > 0 and not (ended.interrupted or ended.stopped)
+
+
+def _as_the_program_fails(
+    finding: Finding,
+    summary: Summary,
+    investigation: Investigation,
+    again: Again,
+    say: Say,
+    notes: list[str],
+    *,
+    first: bool,
+) -> Finding:
+    """The death could not be had again; what the program itself says of its numbers may be."""
+    if again.fails_in_eager():
+        return finding
+    looked = wrong_numbers.whose(replace(summary, found=()), again, say)
+    notes += looked.notes
+    if not looked.summary.found:
+        return finding
+    other = looked.summary.found[0]
+    return investigation.from_source(investigation.look_into(other, finding.id, first=first), other, first=first)
 
 
 def _once_more(

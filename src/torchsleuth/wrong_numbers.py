@@ -29,7 +29,8 @@ def look(summary: Summary, again: Again, say: Say) -> Looked:
     say("the program failed and the compiler did not: once more, comparing every compiled graph with eager")
     second = again.with_numbers("backward" if summary.backward else "forward")
     notes = [f"the program was run once more, and {_graphs(second.checked)} compared with eager"]
-    seen = replace(summary, checked=second.checked, excused=second.excused)
+    process = summary.reference or second.reference
+    seen = replace(summary, checked=second.checked, excused=second.excused, reference=process)
     if _wrong(second):
         return Looked(replace(seen, found=_wrong(second)), tuple(notes))
     crashed = tuple(f for f in second.found if f.failure.kind is Kind.CRASH and f.case is not None)
@@ -42,29 +43,30 @@ def look(summary: Summary, again: Again, say: Say) -> Looked:
         say("it passed while it was compared, drawing random numbers as eager does: once more, drawing its own")
         third = again.with_numbers("kinds")
         return Looked(replace(seen, found=_wrong(third)), tuple(notes) if _wrong(third) else (*notes, _PASSED))
+    return whose(seen, again, say, tuple(notes))
+
+
+def whose(seen: Summary, again: Again, say: Say, notes: tuple[str, ...] = ()) -> Looked:
+    """Of a program that passes with compilation off, and of which no graph is wrong alone."""
     say("it passes so: once more, with every graph in eager")
     passes = again.passes_with_graphs_on("eager")
     if passes is None:
         return Looked(seen, (*notes, _NOT_SEEN_TO_END))
     if not passes:
-        notes.append("it passes with compilation off and fails with every graph run in eager: Dynamo is to blame")
-        return Looked(replace(seen, found=(_blamed("dynamo", summary, second),)), tuple(notes))
-    if second.excused:
-        notes += [f"compiled differs from eager, and is not wrong: {line}" for line in second.excused[:3]]
-        notes.append(
-            "eager rounds each step to the dtype, compiled code only the last; where that decides, the program asks "
-            "for more precision than its dtype has; torch._inductor.config.emulate_precision_casts = True rounds alike"
-        )
-        return Looked(seen, tuple(notes))
-    assert summary.reference is not None
-    blamed = below_dynamo(again, summary.reference, say)
+        note = "it passes with compilation off and fails with every graph run in eager: Dynamo is to blame"
+        return Looked(replace(seen, found=(_blamed("dynamo", seen),)), (*notes, note))
+    if seen.excused:
+        told = [f"compiled differs from eager, and is not wrong: {line}" for line in seen.excused[:3]]
+        return Looked(seen, (*notes, *told, _ROUNDING))
+    assert seen.reference is not None
+    blamed = below_dynamo(again, seen.reference, say)
     if blamed is None:
         return Looked(seen, (*notes, _NOT_SEEN_TO_END))
-    notes.append(
-        "every graph is right where it is compared with eager; the program passes with compilation off and with every "
-        f"graph in eager, and {blamed.why}"
+    note = (
+        "no graph is found to be wrong alone; the program passes with compilation off and with every graph in eager, "
+        f"and {blamed.why}"
     )
-    return Looked(replace(seen, found=(_blamed(blamed.component, summary, second),)), tuple(notes))
+    return Looked(replace(seen, found=(_blamed(blamed.component, seen),)), (*notes, note))
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,10 @@ def _backend_of(process: Process) -> str:
     return "inductor" if all(b.registered and b.name == "inductor" for b in backends) else "backend"
 
 
+_ROUNDING = (
+    "eager rounds each step to the dtype, compiled code only the last; where that decides, the program asks for more "
+    "precision than its dtype has; torch._inductor.config.emulate_precision_casts = True rounds alike"
+)
 _NOT_SEEN_TO_END = "it passes with compilation off; run again with other backends, it was not seen to end"
 
 _PASSED = (
@@ -114,9 +120,8 @@ def _graphs(count: int) -> str:
     return f"{count} compiled graph{'s were' if count != 1 else ' was'}"
 
 
-def _blamed(component: str, first: Summary, second: Summary) -> Found:
-    told = first.uncaught or "the program's results differ"
+def _blamed(component: str, seen: Summary) -> Found:
+    told = seen.uncaught or "the program's results differ"
     failure = wrong_numbers("values", Phase.RUN_FORWARD, told, told)
-    process = first.reference or second.reference
-    assert process is not None  # something was compiled, so somebody was watched
-    return Found(failure, None, process, ended_program=True, component=component)
+    assert seen.reference is not None  # something was compiled, so somebody was watched
+    return Found(failure, None, seen.reference, ended_program=True, component=component)
