@@ -109,6 +109,13 @@ def test_a_program_that_does_not_show_it_alone(tmp_path: Path) -> None:
     assert found == "the program's file, run alone, does not show it"
 
 
+def test_ctrl_c_is_not_called_anything_else(tmp_path: Path) -> None:
+    judge: Any = ReadingJudge()
+    means = Means(judge, lambda script: Outcome(Verdict.PASSED), tmp_path, 30.0, 1, lambda: True, lambda _: None)
+    found = example(PROGRAM, CAUSE, tmp_path / "break-1.py", "torch 2.13.0", float("inf"), means)
+    assert found == "stopped by Ctrl-C"
+
+
 @pytest.mark.slow
 def test_a_recorder_writes_down_what_torch_tells(tmp_path: Path) -> None:
     import subprocess

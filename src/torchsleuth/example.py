@@ -28,6 +28,7 @@ from torchsleuth.reduce.source.layout import laid_out
 from torchsleuth.reduce.source.shrink import Shrinker, lines, written
 from torchsleuth.reduce.source.whole import imported
 
+_STOPPED = "stopped by Ctrl-C"
 _RUNS = 3  # fresh processes that must agree
 
 
@@ -77,10 +78,12 @@ def example(text: str, cause: Cause, path: Path, versions: str, until: float, me
         shrinker = Shrinker(start, asked.show, means.say, means.jobs)
         shrinker.shrink()
     except OutOfBudget:
-        return "the time was over before it was looked at"
+        return _STOPPED if means.stopped() else "the time was over before it was looked at"
     for small in shrinker.next_best():
+        if means.stopped():
+            return _STOPPED
         shown = _shown(small, cause, versions, asked)
-        if shown is not None and not means.stopped():
+        if shown is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             files.write_text(path, shown[0])
             return Example(path, shown[0], asked.judged, time.monotonic() - began, shown[1])

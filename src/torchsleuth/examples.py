@@ -89,7 +89,9 @@ def examples(
                 result = example(text, one.cause, out / FOLDER / one.name, versions, until, means)
                 made[one.kind][one.number] = _json(result, out)
         except JudgeBroken as error:
-            wish.say(str(error))
+            why = "stopped by Ctrl-C" if wish.stopped() else str(error)
+            for one in wanted:
+                made[one.kind].setdefault(one.number, {"path": None, "why_not": why})
         finally:
             judge.close()
     finally:

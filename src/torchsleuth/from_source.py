@@ -27,9 +27,8 @@ from torchsleuth.reduce.oracle import OutOfBudget
 from torchsleuth.reduce.source.asserting import asserting
 from torchsleuth.reduce.source.layout import laid_out
 from torchsleuth.reduce.source.shrink import Shrinker, lines
-from torchsleuth.reduce.source.whole import imported, text_of
+from torchsleuth.reduce.source.whole import file_of, imported, text_of
 from torchsleuth.watch.found import Found
-from torchsleuth.watch.launcher import script_of
 from torchsleuth.write import repro_text
 from torchsleuth.write.findings import Culprit, Finding, Repro
 
@@ -76,7 +75,7 @@ def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
         tried = (_verified(laid_out(small), told, found, means, runs=3) for small in shrinker.next_best())
         placed = next((one for one in tried if one is not None), placed)
     if told.culprit.op is None and told.component is not Component.DYNAMO:
-        told = replace(told, culprit=_culprit(placed, text, found) or told.culprit)
+        told = replace(told, culprit=_culprit(placed, found) or told.culprit)
     return replace(
         told, repro=placed.repro, why_not="", ops_before=max(finding.ops_before, ops),
         judged=finding.judged + asked.judged, judged_to_smallest=finding.judged + asked.judged,
@@ -182,17 +181,15 @@ def _verified(text: str, finding: Finding, found: Found, means: Means, *, runs: 
     return _Placed(repro, graph)
 
 
-def _culprit(placed: _Placed, text: str, found: Found) -> Culprit | None:
+def _culprit(placed: _Placed, found: Found) -> Culprit | None:
     """The only operator that what is left computes, and the line of the program that reads as its line does."""
     calls = [n for n in placed.graph.nodes if n.is_call and computes(n.target)] if placed.graph is not None else []
     if len(calls) != 1:
         return None
     node = calls[0]
-    hello = found.process.hello
-    script = script_of([str(word) for word in hello.get("argv", [])]) or ""
-    file = Path(str(hello.get("cwd", "."))) / script
+    file = file_of(found.process)
     code = node.source.code if node.source is not None else ""
-    return Culprit(node.target, None, line_reading(code, file))
+    return Culprit(node.target, None, line_reading(code, file) if file is not None else None)
 
 
 def _with_docstring(text: str, finding: Finding, found: Found, imports: Sequence[str]) -> str:

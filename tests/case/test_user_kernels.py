@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from torchsleuth.case.ir import Graph, Node
 from torchsleuth.case.model import Case, Code, Level
 from torchsleuth.case.program.statements import Body, CannotRender, call
 from torchsleuth.case.to_torch import graph_module
-from torchsleuth.errors import DamagedCase
+from torchsleuth.errors import DamagedCase, UnsafeGraph
 from torchsleuth.reduce.passes import arguments
 
 
@@ -104,3 +104,24 @@ def test_what_cannot_be_launched_is_said() -> None:
 def test_kernels_are_found_among_what_is_carried() -> None:
     code = [Code("operator a::b", "b", ""), Code(user_kernels.what("add:3"), "mine.add", "")]
     assert user_kernels.expressions(code) == {"add:3": "mine.add"}
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"kernel": "add"},
+        {"kernel": 3},
+        {"constants": {"n=1, m": 2}},
+        {"constants": [1]},
+        {"kwargs": 5},
+        {"grid": [1]},
+        {"choices": 7},
+    ],
+)
+def test_a_forged_call_is_refused(forged: dict[str, Any]) -> None:
+    """What stands in the call becomes part of a script: names must be names."""
+    graph = traced(Kernel(add), [(4, 1, 1)], {"n": 5})
+    nodes = tuple(replace(n, kwargs={**n.kwargs, **forged}) if n is _call(graph) else n for n in graph.nodes)
+    damaged = replace(graph, nodes=nodes)
+    with pytest.raises(UnsafeGraph, match="Triton kernel"):
+        graph_text.parse(graph_text.write(damaged), graph_text.table(damaged))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from torchsleuth.case import allowed, constructors
+from torchsleuth.case import allowed, constructors, user_kernels
 from torchsleuth.case.expressions import is_word
 from torchsleuth.case.ir import Graph, Name, Node, Op, Value
 from torchsleuth.case.model import Case, Code, Scalar, Storage, Surroundings, Tensor
@@ -69,6 +69,8 @@ def check_graph(graph: Graph) -> None:
 
 def check_call(node: Node) -> None:
     """Methods and properties are those of values: of a node, a constant, a dtype; never of a function or a module."""
+    for problem in user_kernels.problems(node):
+        raise UnsafeGraph(f"The graph text calls a Triton kernel, and {problem}. Nothing was run.")
     is_getattr = node.op is Op.CALL_FUNCTION and node.target == "getattr"
     if is_getattr and len(node.args) < 2:
         raise UnsafeGraph("The graph text reads an attribute without saying of what. Nothing was run.")

@@ -10,6 +10,7 @@ which holds the kernel's source.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -27,7 +28,25 @@ def label(name: str, number: int) -> str:
 def number_of(node: Node) -> int | None:
     """The number in torch's table, in the process that the Case was taken in; None where it calls no kernel."""
     given = node.kwargs.get("kernel") if ".triton_kernel_wrapper_" in node.target else None
-    return int(given.rpartition(":")[2]) if isinstance(given, str) else None
+    found = re.fullmatch(r"\w+:(\d+)", given) if isinstance(given, str) else None
+    return int(found[1]) if found else None
+
+
+def problems(node: Node) -> Iterator[str]:
+    """What a damaged or forged text may have made of a call: what stands in it becomes part of a script."""
+    if ".triton_kernel_wrapper_" not in node.target or "kernel" not in node.kwargs:
+        return
+    if number_of(node) is None:
+        yield "the kernel has no label"
+    for name in ("kwargs", "constants", "sizes"):
+        value = node.kwargs.get(name, {})
+        if not isinstance(value, dict) or not all(isinstance(k, str) and k.isidentifier() for k in value):
+            yield f"{name} holds no arguments by name"
+    for name in ("grid", "choices"):
+        parts = node.kwargs.get(name, [])
+        kind = tuple if name == "grid" else dict
+        if not isinstance(parts, list) or not all(isinstance(part, (kind, list)) for part in parts):
+            yield f"{name} is no list of what it should hold"
 
 
 def calls_one(graph: Graph) -> bool:

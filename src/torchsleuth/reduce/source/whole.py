@@ -12,14 +12,19 @@ from torchsleuth.watch.session import Process
 _MOST = 200_000  # characters of a file that is worth trying
 
 
+def file_of(process: Process) -> Path | None:
+    script = script_of([str(word) for word in process.hello.get("argv", [])])
+    return None if script is None else Path(str(process.hello.get("cwd", "."))) / script
+
+
 def text_of(process: Process) -> str | None:
     """The file that the program ran, as a script of its own; None where it ran no single file."""
     words = [str(word) for word in process.hello.get("argv", [])]
-    script = script_of(words)
-    if script is None:
+    script, file = script_of(words), file_of(process)
+    if script is None or file is None:
         return None
     try:
-        text = (Path(str(process.hello.get("cwd", "."))) / script).read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
         ast.parse(text)
     except (OSError, ValueError, SyntaxError):
         return None
