@@ -215,13 +215,13 @@ class Investigation:
     def from_source(self, finding: Finding, found: Found, *, first: bool) -> Finding:
         """From the program's own file, where no graph of it fails alone."""
         home = self._out / "cases" / finding.id
+        # A judge that waited as long for a hang as for another script would wait the whole budget away.
+        deadline = self._placing.longest_hang if finding.failure.kind is Kind.HANG else self.means.deadline
         means = from_source.Means(
             self._judge_for(frozenset({"cpu"})), Path(tempfile.mkdtemp(prefix="source-", dir=self._scratch)),
-            self._out if first else home, self.means.deadline, self._share_ends, self.means.jobs,
+            self._out if first else home, deadline, self._share_ends, self.means.jobs,
             self._plan.minimize, self._plan.stopped, self._say,
-            lambda script, failure, runs, path: self._placing.verify(
-                script, failure, runs, self.means.deadline, path, ALWAYS
-            ),
+            lambda script, failure, runs, path: self._placing.verify(script, failure, runs, deadline, path, ALWAYS),
             self._largest_graph, self.means.path,
         )  # fmt: skip
         try:

@@ -123,7 +123,11 @@ class Placing:
 
     def hang_limit(self, case: Case) -> float:
         """Short enough that a hang is judged and verified several times within the budget."""
-        return min(hang_limit(case), max(_LEAST_HANG, self.plan.budget / _HANGS_IN_BUDGET))
+        return min(hang_limit(case), self.longest_hang)
+
+    @property
+    def longest_hang(self) -> float:
+        return max(_LEAST_HANG, self.plan.budget / _HANGS_IN_BUDGET)
 
     def verify(
         self, script: Path, failure: Failure, runs: int, deadline: float, path: Sequence[str], chance: Chance

@@ -219,11 +219,19 @@ def test_a_script_that_stops_its_own_hang_counts_as_a_hang(ask: Ask) -> None:
     assert ask(script).fails_like(Fingerprint("hang"))
 
 
+def test_a_script_with_an_alarm_counts_as_a_hang(ask: Ask) -> None:
+    alarm = "import faulthandler, signal\nfaulthandler.register(signal.SIGALRM, chain=True)\nsignal.alarm(2)\n"
+    outcome = ask(alarm + in_backend("sum(range(10**11))"))  # one call into C: no handler in Python would be reached
+    assert outcome.fails_like(Fingerprint("hang"))
+    assert "(most recent call first)" in outcome.output
+
+
 def test_the_alarm_of_the_eager_run_does_not_go_off_in_the_compiled_one(ask: Ask) -> None:
-    """A repro of a hang arms faulthandler at its top; each run has the whole time."""
+    """A repro of a hang sets it at its top; each run has the whole time."""
     script = """
-    import faulthandler, os, time, torch
+    import faulthandler, os, signal, time, torch
     if os.environ.get("TORCH_COMPILE_DISABLE"):
+        signal.alarm(1)
         faulthandler.dump_traceback_later(1.0, exit=True)
     else:
         time.sleep(1.5)

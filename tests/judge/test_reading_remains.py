@@ -50,6 +50,7 @@ def test_eager_that_raised_is_invalid_and_carries_no_failure() -> None:
         (Ending(Cause.MEMORY), "", "memory limit", Kind.OUT_OF_MEMORY),
         (Ending(Cause.EXITED, -9), "", "memory limit", Kind.OUT_OF_MEMORY),
         (Ending(Cause.EXITED, -11), "", "SIGSEGV", Kind.CRASH),
+        (Ending(Cause.EXITED, -14), "Stack (most recent call first):", "hang", Kind.HANG),
         (Ending(Cause.EXITED, -6), "Timeout (0:00:01)!", "SIGABRT", Kind.CRASH),
         (Ending(Cause.EXITED, 1), "Timeout (0:00:01)!\nThread ...", "hang", Kind.HANG),
         (Ending(Cause.EXITED, 1), "", "exit 1", Kind.RUNTIME_ERROR),

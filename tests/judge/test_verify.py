@@ -175,8 +175,9 @@ def test_a_crash_is_verified_by_its_signal(script: Path, toy: dict[str, str]) ->
 
 def test_a_hang_that_stops_itself_is_verified(script: Path, toy: dict[str, str]) -> None:
     hang = """
-    import faulthandler, time, torch
-    faulthandler.dump_traceback_later(0.3, exit=True)
+    import faulthandler, signal, time, torch
+    faulthandler.register(signal.SIGALRM, all_threads=False, chain=True)
+    signal.alarm(1)
     if not torch.DISABLED: time.sleep(600)
     """
     assert check(script, hang, toy, of_hang(Phase.RUN_FORWARD)).verified

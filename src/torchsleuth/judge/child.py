@@ -10,6 +10,7 @@ import gc
 import json
 import linecache
 import os
+import signal
 import sys
 import time
 import traceback
@@ -77,6 +78,7 @@ def _as_if_fresh(seed: int) -> None:
     import torch
 
     faulthandler.cancel_dump_traceback_later()
+    signal.alarm(0)
     compiler.forget_compilation()
     # Operators that the script defined go when its Library objects do; their kernels hold the module, so empty it.
     vars(sys.modules["__main__"]).clear()

@@ -77,6 +77,8 @@ def _without_text(ending: Ending, output: str, phase: Phase) -> Failure:
     # A SIGKILL that is not ours is the kernel's, short of memory.
     if ending.cause is Cause.MEMORY or ending.status == -signal.SIGKILL:
         return of_memory_limit(phase)
+    if ending.status == -signal.SIGALRM:  # how a script of ours that hangs stops itself
+        return of_hang(phase)
     if ending.status < 0:
         return of_signal(-ending.status, phase)
     if ending.status and _STOPPED_ITSELF in output:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -114,11 +115,13 @@ class Script:
             head += ["import os", *(["", *environment] if environment else []), ""] if environment else ["import os"]
         plain = sorted(self.imports - {"import os"} | {"import torch"})
         if hang_limit is not None:
+            # Not dump_traceback_later: it walks the stack of a thread that runs on, and now and then dies of that.
             head = ["import faulthandler", *head]
             plain = [
-                *plain,
+                *sorted({*plain, "import signal"}),
                 "",
-                f"faulthandler.dump_traceback_later({hang_limit:g}, exit=True)  # it never ends by itself",
+                "faulthandler.register(signal.SIGALRM, all_threads=False, chain=True)  # shows the stack, then ends",
+                f"signal.alarm({math.ceil(hang_limit)})  # it never ends by itself",
             ]
         lines = [*head, *plain, ""]
         switches = frame.switches(surroundings)
