@@ -16,6 +16,7 @@ from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.session import Process, Stage
 
 _DECOMPOSED = "aot_eager_decomp_partition"
+_BELOW = {"eager": True, "aot_eager": True, _DECOMPOSED: True}
 
 
 @dataclass
@@ -25,7 +26,7 @@ class Reruns:
     numbers: Summary
     kinds: Summary
     fails: bool  # with compilation off
-    passes: Mapping[str, bool | None]  # by backend; None: it did not end
+    passes: Mapping[str, bool | None]  # by backend, or "alone", or "uncached"; None: it did not end
 
     def with_numbers(self, wanted: str) -> Summary:
         return self.kinds if wanted == "kinds" else self.numbers
@@ -35,6 +36,9 @@ class Reruns:
 
     def passes_with_graphs_on(self, backend: str) -> bool | None:
         return self.passes[backend]
+
+    def passes_alone(self, *, cached: bool = True) -> bool | None:
+        return self.passes["alone" if cached else "uncached"]
 
 
 def looked(
@@ -62,7 +66,11 @@ def looked(
     [
         ({"wrong": True}, "", "compared with eager"),
         ({"fails": True}, None, "fails with compilation off, too"),
-        ({"compared": 0}, None, "fallback_random"),
+        ({"compared": 0, "alone": True}, None, "fallback_random"),
+        ({"compared": 0, "alone": None}, None, "fallback_random"),
+        ({"compared": 0, "alone": False, "eager": False}, "dynamo", "comparing hides it"),
+        ({"compared": 0, "alone": False, **_BELOW, "uncached": False}, "inductor", "Inductor is to blame"),
+        ({"compared": 0, "alone": False, **_BELOW, "uncached": True}, "inductor", "caches of compiled graphs"),
         ({"compared": 0, "kinds": True}, "", "compared with eager"),
         ({"eager": False}, "dynamo", "Dynamo is to blame"),
         ({"eager": True, "aot_eager": False}, "aot", "AOTAutograd is to blame"),

@@ -120,6 +120,7 @@ class Investigation:
                 if found.component
                 else _WITHOUT_GRAPH[found.failure.kind is Kind.DYNAMO_ERROR],
                 seconds=time.monotonic() - began,
+                workaround=found.workaround or None,
             )
         _move(found.case, home)
         try:

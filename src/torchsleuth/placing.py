@@ -28,6 +28,7 @@ Say = Callable[[str], None]
 _LONGEST_DEADLINE = 600.0
 _LEAST_HANG = 30.0
 _HANGS_IN_BUDGET = 8
+_LEAST_FRESH = 120.0
 STOPPED = "stopped by Ctrl-C before it was known"
 
 
@@ -112,7 +113,8 @@ class Placing:
         notes = [] if reduced or ops <= 3 else [f"Not reduced: {ops} operators, as the program had them."]
         notes += [finding.chance.said] if finding.chance.flaky else []
         notes += repro_text.facts(finding) if reduced else []
-        text = repro_text.with_docstring(rendering, case, finding.failure, finding.component, finding.rungs, notes)
+        failure = repro_text.of_the_program(finding.failure) if reduced else finding.failure
+        text = repro_text.with_docstring(rendering, case, failure, finding.component, finding.rungs, notes)
         return rendering, text
 
     def say_where(self, repro: Repro, finding: Finding, case: Case, best: Tried, *, reduced: bool = False) -> Repro:
@@ -137,6 +139,8 @@ class Placing:
         environment = dict(self.means.environment)
         if path:
             environment["PYTHONPATH"] = os.pathsep.join([*path, environment.get("PYTHONPATH", "")])
+        if failure.kind is not Kind.HANG:  # a fresh process imports torch first, perhaps on a machine that is busy
+            deadline = max(_LEAST_FRESH, deadline)
         proof = verify_fresh(
             script, failure, python=self.means.python, environment=environment, runs=chance.verifications(runs),
             deadline=deadline, jobs=self.means.jobs, flaky=chance.flaky, stopped=self.plan.stopped,

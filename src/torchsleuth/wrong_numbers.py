@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from torchsleuth.case import folder
 from torchsleuth.case.failure import Kind, Phase, wrong_numbers
 from torchsleuth.watch.found import Found, Summary
-from torchsleuth.watch.rerun import Again
+from torchsleuth.watch.rerun import NO_GRAPH_CACHE, Again
 from torchsleuth.watch.session import Process
 
 Say = Callable[[str], None]
@@ -42,8 +42,25 @@ def look(summary: Summary, again: Again, say: Say) -> Looked:
     if second.exit_code == 0:
         say("it passed while it was compared, drawing random numbers as eager does: once more, drawing its own")
         third = again.with_numbers("kinds")
-        return Looked(replace(seen, found=_wrong(third)), tuple(notes) if _wrong(third) else (*notes, _PASSED))
+        if _wrong(third):
+            return Looked(replace(seen, found=_wrong(third)), tuple(notes))
+        return _hidden(seen, again, say, tuple(notes))
     return whose(seen, again, say, tuple(notes))
+
+
+def _hidden(seen: Summary, again: Again, say: Say, notes: tuple[str, ...]) -> Looked:
+    """Of a program that passes whenever its graphs are compared: does comparing hide what is wrong?"""
+    say("it passed: once more, comparing nothing and drawing random numbers as eager does")
+    if again.passes_alone() is not False:
+        return Looked(seen, (*notes, _PASSED))
+    looked = whose(seen, again, say, (*notes, _HIDDEN))
+    if not looked.summary.found or looked.summary.found[0].component == "dynamo":
+        return looked
+    say("once more, without torch's caches of compiled graphs")
+    if not again.passes_alone(cached=False):
+        return looked
+    found = replace(looked.summary.found[0], workaround=_WITHOUT_CACHE)
+    return Looked(replace(looked.summary, found=(found,)), (*looked.notes, _CACHED))
 
 
 def whose(seen: Summary, again: Again, say: Say, notes: tuple[str, ...] = ()) -> Looked:
@@ -75,6 +92,7 @@ class Blamed:
     why: str  # the end of a sentence about the program
 
 
+_ENOUGH_SKETCHES = 8
 _RUNGS = (("aot_eager", "aot", "AOTAutograd"), ("aot_eager_decomp_partition", "decomposition", "a decomposition"))
 
 
@@ -98,10 +116,10 @@ def _wrong(seen: Summary) -> tuple[Found, ...]:
 
 
 def _backend_of(process: Process) -> str:
-    """Inductor, or what the program uses in its place."""
+    """Inductor, or what the program uses in its place.  Torch compiles too, for loops outside of compiled code."""
     sketches = sorted((process.folder / "sketches").glob("*"))
-    backends = [folder.load(sketch, ours=True).surroundings.backend for sketch in sketches[:1]]
-    return "inductor" if all(b.registered and b.name == "inductor" for b in backends) else "backend"
+    backends = [folder.load(sketch, ours=True).surroundings.backend for sketch in sketches[:_ENOUGH_SKETCHES]]
+    return "inductor" if not backends or any(b.registered and b.name == "inductor" for b in backends) else "backend"
 
 
 _ROUNDING = (
@@ -110,6 +128,12 @@ _ROUNDING = (
 )
 _NOT_SEEN_TO_END = "it passes with compilation off; run again with other backends, it was not seen to end"
 
+_HIDDEN = "it passed while its graphs were compared with eager, and fails each time without: comparing hides it"
+_CACHED = (
+    "it passes without torch's caches of compiled graphs, which a fresh program uses too: a graph is taken from them "
+    "where it does not fit"
+)
+_WITHOUT_CACHE = "\n".join(f"export {name}={value}" for name, value in NO_GRAPH_CACHE.items())
 _PASSED = (
     "it passed while its graphs were compared with eager: it does not fail each time, or it compares random numbers, "
     "which compiled code draws in its own way unless torch._inductor.config.fallback_random = True"

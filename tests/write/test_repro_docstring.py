@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from findings_by_hand import FAILURE, RUNGS, SCRIPT, a_case
 
-from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, of_hang, of_signal
+from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, of_hang, of_signal, wrong_numbers
 from torchsleuth.case.program import Form, Rendering
 from torchsleuth.locate.ladder import Component
-from torchsleuth.write.repro_text import headline, with_docstring
+from torchsleuth.write.repro_text import headline, of_the_program, with_docstring
 
 
 def written(
@@ -100,3 +100,10 @@ def test_whatever_the_error_says_the_script_stays_valid(summary: str) -> None:
 )
 def test_the_headline(failure: Failure, line: str) -> None:
     assert headline(failure) == line
+
+
+def test_numbers_of_the_program_are_called_that() -> None:
+    wrong = wrong_numbers("values", Phase.RUN_FORWARD, "", "out[0] is wrong: 1 of 1 elements differ")
+    assert headline(of_the_program(wrong)) == "In the program out[0] is wrong: 1 of 1 elements differ"
+    dead = of_signal(11, Phase.RUN_FORWARD)
+    assert of_the_program(dead) == dead

@@ -20,6 +20,7 @@ class Found:
     suspect: bool = False  # a stage that lasted too long; nobody raised anything
     place: str = ""
     component: str = ""  # to blame, where it is known from running the program with other backends
+    workaround: str = ""  # seen to help on the program itself
 
 
 @dataclass(frozen=True)

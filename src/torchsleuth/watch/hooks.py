@@ -47,7 +47,7 @@ def install(outbox: Outbox) -> Observer:
         ("torch._functorch.aot_autograd", _hook_backward_compilers),
     ):
         begin.on_import(name, functools.partial(patch, observer=observer))
-    if outbox.options.numbers not in ("", "kinds"):
+    if outbox.options.numbers not in ("", "kinds") or outbox.options.draw_like_eager:
         begin.on_import("torch._inductor.config", lambda _: torch_api.draw_like_eager())
     if outbox.options.numbers or outbox.options.leave_caches:
         begin.on_import("torch._inductor.codecache", torch_api.save_no_graphs)

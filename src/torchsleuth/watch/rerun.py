@@ -18,6 +18,7 @@ from torchsleuth.watch.session import OPTIONS, VARIABLE, Options
 
 _PATIENCE = 3.0  # times as long as the first run
 _LEAST = 60.0
+NO_GRAPH_CACHE = {"TORCHINDUCTOR_AUTOGRAD_CACHE": "0", "TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}
 _NUMBERS_PATIENCE = 4.0  # times longer still: each call is made several times
 
 
@@ -72,6 +73,20 @@ class Again:
         code = self._run(name, override, self._session(name), Options(hang_after=0))
         return None if code is None else code == 0
 
+    def passes_alone(self, *, cached: bool = True) -> bool | None:
+        """Nothing is compared, and only the random numbers are eager's.  Its caches are private, and filled as it goes,
+        or without what AOTAutograd and Inductor keep of graphs; None: it was not seen to end.
+        """
+        name = "alone" if cached else "uncached"
+        session = self._session(name)
+        environment = {
+            "TORCHINDUCTOR_CACHE_DIR": str((session / "cache").resolve()),
+            **({} if cached else NO_GRAPH_CACHE),
+        }
+        options = Options(hang_after=0, draw_like_eager=True)
+        code = self._run(name, environment, session, options, leave_caches=False)
+        return None if code is None else code == 0
+
     def look(self, session: Path) -> None:
         """Only watched: what Dynamo captures stands in `session`, and so do the kernels."""
         self._run("look", {"TORCHINDUCTOR_CACHE_DIR": str(session / "cache")}, session, Options(hang_after=0))
@@ -99,11 +114,12 @@ class Again:
         options: Options | None = None,
         *,
         patience: float = 1.0,
+        leave_caches: bool = True,
     ) -> int | None:
         """The exit code, or None when it did not end in time."""
         environment = {k: v for k, v in os.environ.items() if k not in (VARIABLE, OPTIONS)} | extra
         if session is not None and options is not None:
-            left = replace(options, leave_caches=True)
+            left = replace(options, leave_caches=leave_caches)
             environment |= {VARIABLE: str(session.resolve()), OPTIONS: left.dump()}
         if self._ended.is_set():
             return None

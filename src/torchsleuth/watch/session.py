@@ -43,6 +43,7 @@ class Options:
     # Compare compiled graphs with eager: "forward", "backward" for gradients too, or only the "kinds" of results: then
     # the program draws the random numbers that it draws by itself.
     numbers: str = ""
+    draw_like_eager: bool = False  # random numbers; where graphs are compared that is so without being asked
     leave_caches: bool = False  # write nothing into the user's caches of graphs: the program is run for our sake
     log: str = ""  # "steps": write down what the compiler begins and ends; "debug": and each traced instruction
     explain: bool = False  # keep no Cases: count what torch's own trace does not hold

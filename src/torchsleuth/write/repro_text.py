@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torchsleuth.case.failure import Failure, Kind, Phase
 from torchsleuth.case.model import Case
@@ -47,6 +48,13 @@ def facts(finding: Finding) -> list[str]:
     wanted = f"All of the following are needed to trigger it: {'; '.join(finding.needed)}."
     place = [f"It comes with the {finding.inside.name}."] if finding.inside is not None and finding.inside.name else []
     return [*place, *([wanted] if finding.needed else []), *finding.varies]
+
+
+def of_the_program(failure: Failure) -> Failure:
+    """For a script that was made smaller: the numbers told are not those that it gives itself."""
+    if failure.kind is not Kind.ACCURACY or not failure.summary:
+        return failure
+    return replace(failure, summary=f"In the program {failure.summary}")
 
 
 def headline(failure: Failure) -> str:

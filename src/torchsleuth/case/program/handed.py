@@ -72,12 +72,12 @@ def _write_compared(script: Script, arguments: list[str]) -> None:
 def _compiling(script: Script, arguments: list[str]) -> list[str]:
     """From `graph` and `inputs` to `compiled`."""
     case = script.case
-    dynamic = any(isinstance(v, Tensor) and v.dynamic for v in case.inputs) or any(
-        isinstance(v, Scalar) and v.symbol for v in case.inputs
-    )
-    compile_line = f"compiled = {_backend_call(script, 'fakes' if dynamic else 'inputs')}"
+    symbols = any(v.dynamic if isinstance(v, Tensor) else isinstance(v, Scalar) and v.symbol for v in case.inputs)
+    # Loops are traced with numbers that nobody knows yet; the mode that AOTAutograd makes by itself has none.
+    symbols = symbols or any(n.target.startswith("torch.ops.higher_order.") for n in case.graph.nodes)
+    compile_line = f"compiled = {_backend_call(script, 'fakes' if symbols else 'inputs')}"
     lines = [_OFF, "    compiled = graph", "else:"]
-    if dynamic:
+    if symbols:
         lines += [f"    {line}" for line in _fakes(script, arguments)]
         lines += ["    with tracing(TracingContext(mode)):", f"        {compile_line}"]
     else:

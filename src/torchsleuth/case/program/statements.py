@@ -28,6 +28,8 @@ _PUBLIC = {
     "torch.ops.higher_order.tag_activation_checkpoint": "torch.utils.checkpoint.checkpoint",
 }
 _NOT_AGAIN = {"torch.ops.higher_order.autograd_function_apply"}  # takes graphs, which Dynamo makes functions of
+# Keywords that Dynamo adds, and refuses where a program gives them.
+_ADDED = {"torch.ops.higher_order.while_loop": {"mutated_arg_indices"}}
 _NEEDS_IMPORT = {"torch.utils.checkpoint": "import torch.utils.checkpoint"}
 
 
@@ -128,7 +130,8 @@ def _rebinds_safely(value: Arg, body: Body) -> bool:
 
 
 def call(node: Node, body: Body, operator: str) -> str:
-    args, kwargs = node.args, node.kwargs
+    args = node.args
+    kwargs = {k: v for k, v in node.kwargs.items() if k not in _ADDED.get(node.target, ())}
     if operator == "getitem" and len(args) == 2:
         return f"{atom(body.show(args[0]))}[{_index(args[1], body)}]"
     if operator in _INFIX and len(args) == 2:

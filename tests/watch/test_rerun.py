@@ -1,0 +1,38 @@
+"""What a program that is run once more finds in its environment; the program is a stand-in."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torchsleuth.watch.rerun import NO_GRAPH_CACHE, Again
+from torchsleuth.watch.session import OPTIONS, Options
+
+TELL = "import json, os, sys; json.dump(dict(os.environ), open(sys.argv[1], 'w')); sys.exit(int(sys.argv[2]))"
+
+
+def rerun(tmp_path: Path, status: int, cached: bool) -> tuple[bool | None, dict[str, Any]]:
+    told = tmp_path / "told.json"
+    (tmp_path / "logs").mkdir()
+    again = Again([sys.executable, "-c", TELL, str(told), str(status)], tmp_path / "logs", 1.0)
+    return again.passes_alone(cached=cached), json.loads(told.read_text())
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_alone_it_has_caches_of_its_own_and_draws_like_eager(tmp_path: Path, cached: bool) -> None:
+    passes, environment = rerun(tmp_path, 0, cached)
+    options = Options.load(environment[OPTIONS])
+    assert passes
+    assert (options.draw_like_eager, options.numbers, options.leave_caches) == (True, "", False)
+    assert Path(environment["TORCHINDUCTOR_CACHE_DIR"]).is_relative_to(tmp_path)
+    wanted = dict(os.environ) if cached else NO_GRAPH_CACHE
+    assert {name: environment.get(name) for name in NO_GRAPH_CACHE} == {n: wanted.get(n) for n in NO_GRAPH_CACHE}
+
+
+def test_its_exit_status_says_whether_it_passes(tmp_path: Path) -> None:
+    assert rerun(tmp_path, 3, cached=True)[0] is False
