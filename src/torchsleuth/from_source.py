@@ -6,7 +6,6 @@ The file is judged as it is, made smaller statement by statement, and verified l
 from __future__ import annotations
 
 import itertools
-import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -72,7 +71,8 @@ def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
         backend = "eager" if told.component is Component.DYNAMO else ""
         shrinker = Shrinker(text, asked.fail, means.say, means.jobs, backend)
         shrinker.shrink()
-        tried = (_verified(laid_out(small), told, found, means, runs=3) for small in shrinker.next_best())
+        smaller = replace(told, failure=repro_text.of_the_program(told.failure))
+        tried = (_verified(laid_out(small), smaller, found, means, runs=3) for small in shrinker.next_best())
         placed = next((one for one in tried if one is not None), placed)
     if told.culprit.op is None and told.component is not Component.DYNAMO:
         told = replace(told, culprit=_culprit(placed, found) or told.culprit)
@@ -202,8 +202,7 @@ def _with_docstring(text: str, finding: Finding, found: Found, imports: Sequence
     ]
     foreign = [name for name in imports if name != "torch"]
     said += [f"Needs besides torch: {', '.join(foreign)}."] if foreign else []
-    told = "\n".join(textwrap.fill(s.replace("\\", "/").replace('"""', "'''"), 110) for s in said)
-    return f'"""{told}\n"""\n\n{text}'
+    return f"{repro_text.docstring(said)}\n{text}"
 
 
 def _off(text: str) -> str:

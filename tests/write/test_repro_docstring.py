@@ -104,6 +104,6 @@ def test_the_headline(failure: Failure, line: str) -> None:
 
 def test_numbers_of_the_program_are_called_that() -> None:
     wrong = wrong_numbers("values", Phase.RUN_FORWARD, "", "out[0] is wrong: 1 of 1 elements differ")
-    assert headline(of_the_program(wrong)) == "In the program out[0] is wrong: 1 of 1 elements differ"
+    assert headline(of_the_program(wrong)) == "In the program: out[0] is wrong: 1 of 1 elements differ"
     dead = of_signal(11, Phase.RUN_FORWARD)
     assert of_the_program(dead) == dead

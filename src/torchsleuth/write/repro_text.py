@@ -39,8 +39,12 @@ def with_docstring(
     if foreign:
         paragraphs.append(f"Needs besides torch: {', '.join(foreign)}.")
     paragraphs += notes
-    text = "\n".join(textwrap.fill(p.replace("\\", "/").replace('"""', "'''"), 110) for p in paragraphs)
-    return f'"""{text}\n"""\n{rendering.source}'
+    return docstring(paragraphs) + rendering.source
+
+
+def docstring(paragraphs: Sequence[str]) -> str:
+    safe = (" ".join(p.split()).replace("\\", "/").replace('"""', "'''") for p in paragraphs)
+    return '"""' + "\n".join(textwrap.fill(p, 110) for p in safe) + '\n"""\n'
 
 
 def facts(finding: Finding) -> list[str]:
@@ -54,7 +58,7 @@ def of_the_program(failure: Failure) -> Failure:
     """For a script that was made smaller: the numbers told are not those that it gives itself."""
     if failure.kind is not Kind.ACCURACY or not failure.summary:
         return failure
-    return replace(failure, summary=f"In the program {failure.summary}")
+    return replace(failure, summary=f"In the program: {failure.summary}")
 
 
 def headline(failure: Failure) -> str:
