@@ -61,7 +61,12 @@ def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
     if started is None:
         return finding
     text, target = started
-    told = replace(finding, failure=replace(target, summary=found.failure.summary or target.summary))
+    told = replace(
+        finding,
+        failure=replace(target, summary=found.failure.summary or target.summary),
+        versions=finding.versions
+        or {name: str(found.process.hello.get(name, "unknown")) for name in ("torch", "python")},
+    )
     # The whole file first, so that whoever loses patience has it.
     placed = _verified(text, told, found, means, runs=1 if means.minimize else 3)
     if placed is None:

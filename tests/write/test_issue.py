@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from findings_by_hand import FAILURE, SCRIPT, a_finding, a_repro
 
+from torchsleuth.case.failure import Phase, wrong_numbers
 from torchsleuth.case.ir import Source
 from torchsleuth.judge.applied import Applied
 from torchsleuth.locate.ablation import Row
@@ -108,3 +109,15 @@ def test_what_was_found_inside_the_compiler_is_shown_at_work(tmp_path: Path) -> 
     assert "## Inside the compiler\n\n- Without it alone, it passes.\n" in text
     assert "-b = copy(a)\n-return b\n+return a" in text
     assert "| without autocast | no | |" in text
+
+
+def test_the_title_is_one_line(tmp_path: Path) -> None:
+    failure = wrong_numbers("values", Phase.RUN_FORWARD, "", "AssertionError: not close!\n\nMismatched: 3 / 3")
+    lines = issue.write(replace(a_finding(tmp_path), failure=failure)).splitlines()
+    assert lines[:2] == ["# AssertionError: not close!", ""]
+    assert lines[2].startswith("- kind")
+
+
+def test_variables_are_no_python(tmp_path: Path) -> None:
+    text = issue.write(replace(a_finding(tmp_path), workaround="export TORCHINDUCTOR_FX_GRAPH_CACHE=0"))
+    assert "the same program was seen to run:\n\n```sh\nexport TORCHINDUCTOR_FX_GRAPH_CACHE=0\n```" in text

@@ -19,7 +19,8 @@ _LABELS = {
 
 
 def write(finding: Finding) -> str:
-    parts = [f"# {headline(finding.failure)}", "", *_summary(finding), "", *_workaround(finding), "## Repro", ""]
+    title = headline(finding.failure).strip().partition("\n")[0]
+    parts = [f"# {title}", "", *_summary(finding), "", *_workaround(finding), "## Repro", ""]
     if finding.repro is None:
         parts += [f"No script reproduces it alone: {finding.why_not}", ""]
     else:
@@ -96,8 +97,9 @@ def _inside(finding: Finding) -> list[str]:
 def _workaround(finding: Finding) -> list[str]:
     if not finding.workaround:
         return []
-    said = "With this the same graph was seen to run:"
-    return ["## Workaround", "", said, "", "```python", finding.workaround, "```", ""]
+    shell = finding.workaround.startswith("export ")  # set around the program, which is what was seen to pass then
+    said = f"With this the same {'program' if shell else 'graph'} was seen to run:"
+    return ["## Workaround", "", said, "", f"```{'sh' if shell else 'python'}", finding.workaround, "```", ""]
 
 
 def _facts(finding: Finding) -> list[str]:
