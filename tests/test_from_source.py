@@ -14,6 +14,7 @@ from torchsleuth.case.ir import Graph, Node, Op, Ref, Source, Value
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial
 from torchsleuth.judge.verify import Verification
+from torchsleuth.locate.ladder import Component
 from torchsleuth.locate.named import function_at, line_reading
 from torchsleuth.reduce.source import whole
 from torchsleuth.watch.found import Found
@@ -50,9 +51,11 @@ class ReadingJudge:
         outcomes = []
         for trial in trials:
             self.judged += 1
-            fails = "bug" in trial.source
-            outcomes.append(Outcome(Verdict.FAILED, FAILURE) if fails else Outcome(Verdict.PASSED))
+            outcomes.append(Outcome(Verdict.FAILED, FAILURE) if self.fails(trial.source) else Outcome(Verdict.PASSED))
         return outcomes
+
+    def fails(self, text: str) -> bool:
+        return "bug" in text
 
 
 def found(tmp_path: Path, *arguments: str, text: str = PROGRAM) -> Found:
@@ -61,7 +64,13 @@ def found(tmp_path: Path, *arguments: str, text: str = PROGRAM) -> Found:
     return Found(FAILURE, None, Process(tmp_path, hello, (), Stage()))
 
 
-def reproduced(tmp_path: Path, judge: ReadingJudge, verified: bool = True) -> tuple[Finding, list[int]]:
+def reproduced(
+    tmp_path: Path,
+    judge: ReadingJudge,
+    verified: bool = True,
+    component: Component = Component.UNKNOWN,
+    text: str = PROGRAM,
+) -> tuple[Finding, list[int]]:
     runs: list[int] = []
 
     def verify(script: Path, failure: Failure, count: int, path: Sequence[str]) -> Verification:
@@ -74,7 +83,31 @@ def reproduced(tmp_path: Path, judge: ReadingJudge, verified: bool = True) -> tu
         any_judge, tmp_path / "scratch", tmp_path / "out", 30.0, float("inf"), 1, True, judge.stopped, lambda _: None,
         verify, lambda script: GRAPH, (),
     )  # fmt: skip
-    return from_source.reproduce(Finding("f1", FAILURE, why_not="no graph"), found(tmp_path), means), runs
+    finding = Finding("f1", FAILURE, component, why_not="no graph")
+    return from_source.reproduce(finding, found(tmp_path, text=text), means), runs
+
+
+@pytest.mark.parametrize(
+    ("component", "backend"),
+    [
+        (Component.DYNAMO, "backend='eager'"),
+        (Component.AOT, "backend='aot_eager'"),
+        (Component.DECOMPOSITION, "backend='aot_eager_decomp_partition'"),
+        (Component.INDUCTOR, ""),
+    ],
+)
+def test_what_fails_before_inductor_is_judged_without_it(tmp_path: Path, component: Component, backend: str) -> None:
+    program = "import torch\n\ndef bug(x):\n    return x\ntorch.compile(bug)(1)\n"
+
+    class NeedsTheCall(ReadingJudge):
+        def fails(self, text: str) -> bool:
+            return "torch.compile(bug" in text
+
+    finding, _ = reproduced(tmp_path, NeedsTheCall(), component=component, text=program)
+    assert finding.repro is not None
+    assert backend in finding.repro.source
+    assert ("backend=" in finding.repro.source) is bool(backend)
+    assert finding.versions == {"torch": "2.13.0", "python": "3.11"}
 
 
 def test_the_file_is_verified_first_and_then_what_is_left_of_it(tmp_path: Path) -> None:

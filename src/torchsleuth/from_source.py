@@ -32,6 +32,13 @@ from torchsleuth.write import repro_text
 from torchsleuth.write.findings import Culprit, Finding, Repro
 
 FORM = "frame"
+# The backend that goes no further than what is to blame: each judgement is sooner done.
+_SOONER = {
+    Component.DYNAMO: "eager",
+    Component.AOT: "aot_eager",
+    Component.DECOMPOSITION: "aot_eager_decomp_partition",
+    Component.PARTITIONER: "aot_eager_decomp_partition",
+}
 
 
 @dataclass(frozen=True)
@@ -73,8 +80,7 @@ def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
         return finding
     ops = placed.repro.ops
     if means.minimize:
-        backend = "eager" if told.component is Component.DYNAMO else ""
-        shrinker = Shrinker(text, asked.fail, means.say, means.jobs, backend)
+        shrinker = Shrinker(text, asked.fail, means.say, means.jobs, _SOONER.get(told.component, ""))
         shrinker.shrink()
         smaller = replace(told, failure=repro_text.of_the_program(told.failure))
         tried = (_verified(laid_out(small), smaller, found, means, runs=3) for small in shrinker.next_best())

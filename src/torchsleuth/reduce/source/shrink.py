@@ -84,7 +84,7 @@ class Shrinker:
             self.text = plain
 
     def _on_backend(self) -> None:
-        """Longer by a word, and every judgement after it is shorter: a bug of Dynamo's needs no kernels."""
+        """Longer by a word, and every judgement after it is shorter: what fails before Inductor needs no kernels."""
         changed = written(on_backend(self._tree, self.backend)) if self.backend else None
         if changed is not None and changed != self.text and self._fails([changed])[0]:
             self.text = changed
