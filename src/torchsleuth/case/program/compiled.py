@@ -9,6 +9,7 @@ from torchsleuth.case import user_kernels
 from torchsleuth.case.ir import Graph, Node, Op, Ref, inputs_of
 from torchsleuth.case.model import Case, Opaque, Role, Scalar, Tensor
 from torchsleuth.case.program import compared, frame
+from torchsleuth.case.program.autograd_functions import write_classes
 from torchsleuth.case.program.names import short_name
 from torchsleuth.case.program.render import Script
 from torchsleuth.case.program.statements import Body, CannotRender, write_nodes
@@ -140,8 +141,9 @@ def _bodies(graph: Graph, script: Script) -> dict[str, str]:
             script.inputs.append(f"{constant} = {value}")
         aliases = _attribute_aliases(body, {**inner, **tensors})
         text = Body(
-            {**aliases, **{p.name: p.name for p in body.placeholders}}, _tensor_names(body), kernels=_kernels(script)
-        )
+            {**aliases, **{p.name: p.name for p in body.placeholders}}, _tensor_names(body), kernels=_kernels(script),
+            classes=write_classes(body, inner, script),
+        )  # fmt: skip
         write_nodes(body, text, aliases)
         script.imports |= text.imports
         parameters = ", ".join(p.name for p in body.placeholders)
@@ -167,7 +169,10 @@ def _main(
     attributes = {path: f"self.{_flat(path)}" for path in graph.tensors}
     aliases = {**_attribute_aliases(graph, {**functions, **attributes}), **_float_aliases(graph, signature)}
     names = {**signature.names, **aliases}
-    body = Body(names, _tensor_names(graph), indent=2 if is_module else 1, kernels=_kernels(script))
+    body = Body(
+        names, _tensor_names(graph), indent=2 if is_module else 1, kernels=_kernels(script),
+        classes=write_classes(graph, functions, script),
+    )  # fmt: skip
     used = {name for node in graph.nodes for name in inputs_of(node)}
     early = _before_parameters(graph, signature)
     for size, (of, line) in signature.sizes.items():

@@ -74,7 +74,7 @@ def _compiling(script: Script, arguments: list[str]) -> list[str]:
     case = script.case
     symbols = any(v.dynamic if isinstance(v, Tensor) else isinstance(v, Scalar) and v.symbol for v in case.inputs)
     # Loops are traced with numbers that nobody knows yet; the mode that AOTAutograd makes by itself has none.
-    symbols = symbols or any(n.target.startswith("torch.ops.higher_order.") for n in case.graph.nodes)
+    symbols = symbols or any(n.target.startswith("torch.ops.higher_order.while_loop") for n in case.graph.nodes)
     compile_line = f"compiled = {_backend_call(script, 'fakes' if symbols else 'inputs')}"
     lines = [_OFF, "    compiled = graph", "else:"]
     if symbols:

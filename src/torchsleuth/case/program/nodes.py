@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
+
 from torchsleuth.case.expressions import show, show_dotted
 from torchsleuth.case.ir import Graph, Node, Op
 from torchsleuth.case.program.render import Script
 from torchsleuth.case.program.statements import CannotRender
 
 _MODULES = ("operator", "math", "_operator")
+_IN_USE = {"g", "torch", "os", "float", *_MODULES}
 
 
 def build(graph: Graph, script: Script, *, name: str) -> None:
@@ -25,20 +29,35 @@ def build(graph: Graph, script: Script, *, name: str) -> None:
         attributes.append(f'"{path}": {value}')
     attributes += [f'"{path}": {constructor}' for path, constructor in graph.modules.items()]
     lines.append("g = torch.fx.Graph()")
+    names = _local_names(graph)
     for node in graph.nodes:
-        lines += _lines(node, script)
+        lines += _lines(node, script, names)
     lines.append(f"return torch.fx.GraphModule({{{', '.join(attributes)}}}, g)")
     script.definitions += [f"def {name}():", *(f"    {line}" for line in lines), "", ""]
 
 
-def _lines(node: Node, script: Script) -> list[str]:
+def _local_names(graph: Graph) -> dict[str, str]:
+    """The variable that holds each node: its name, but for names that the lines use for something else."""
+    used = {node.name for node in graph.nodes}
+    found: dict[str, str] = {}
+    for name in sorted(used & _IN_USE):
+        found[name] = next(new for n in itertools.count(2) if (new := f"{name}_{n}") not in used)
+        used.add(found[name])
+    return found
+
+
+def _lines(node: Node, script: Script, names: Mapping[str, str]) -> list[str]:
+    def called(name: str) -> str:
+        return names.get(name, name)
+
+    mine = called(node.name)
     if node.op is Op.PLACEHOLDER:
         default = f", default_value={show(node.args[0])}" if node.args else ""
-        return [f'{node.name} = g.placeholder("{node.target}"{default})']
+        return [f'{mine} = g.placeholder("{node.target}"{default})']
     if node.op is Op.OUTPUT:
-        return [f"g.output({show(node.args[0])})"]
+        return [f"g.output({show(node.args[0], called)})"]
     if node.op is Op.GET_ATTR:
-        return [f'{node.name} = g.get_attr("{node.target}")']
+        return [f'{mine} = g.get_attr("{node.target}")']
     target = show_dotted(node.target) if node.op is Op.CALL_FUNCTION else f'"{node.target}"'
     if target.startswith("unknown_function."):
         raise CannotRender(f"{target.removeprefix('unknown_function.')} has no name to call it by")
@@ -47,7 +66,7 @@ def _lines(node: Node, script: Script) -> list[str]:
         script.imports.add(f"import {root}")
     elif "." in target and root != "torch":
         script.imports.add(f"import {target.rpartition('.')[0]}")
-    kwargs = f", {show(dict(node.kwargs))}" if node.kwargs else ""
-    line = f"{node.name} = g.{node.op.value}({target}, {show(tuple(node.args))}{kwargs})"
+    kwargs = f", {show(dict(node.kwargs), called)}" if node.kwargs else ""
+    line = f"{mine} = g.{node.op.value}({target}, {show(tuple(node.args), called)}{kwargs})"
     tags = {k: v for k, v in node.tags.items() if k != "custom"}
-    return [line, *([f"{node.name}.meta.update({show(tags)})"] if tags else [])]
+    return [line, *([f"{mine}.meta.update({show(tags)})"] if tags else [])]

@@ -27,7 +27,7 @@ _PUBLIC = {
     "torch.ops.higher_order.cond": "torch.cond",
     "torch.ops.higher_order.tag_activation_checkpoint": "torch.utils.checkpoint.checkpoint",
 }
-_NOT_AGAIN = {"torch.ops.higher_order.autograd_function_apply"}  # takes graphs, which Dynamo makes functions of
+APPLIED = "torch.ops.higher_order.autograd_function_apply"  # takes graphs: Dynamo compiles no such call again
 # Keywords that Dynamo adds, and refuses where a program gives them.
 _ADDED = {"torch.ops.higher_order.while_loop": {"mutated_arg_indices"}}
 _NEEDS_IMPORT = {"torch.utils.checkpoint": "import torch.utils.checkpoint"}
@@ -48,6 +48,7 @@ class Body:
     open_autocasts: list[str] = field(default_factory=list)
     imports: set[str] = field(default_factory=set)
     kernels: Mapping[str, str] = field(default_factory=dict)  # of the user's, by label: the expression for each
+    classes: Mapping[str, str] = field(default_factory=dict)  # of autograd.Functions, by the node that applies them
     late: dict[str, str] = field(default_factory=dict)  # value -> the line that binds it, to stand before its first use
 
     def add(self, text: str) -> None:
@@ -150,8 +151,8 @@ def call(node: Node, body: Body, operator: str) -> str:
         raise CannotRender(f"{node.target.removeprefix('unknown_function.')} has no name to call it by")
     if user_kernels.number_of(node) is not None:
         return _kernel_call(node, body)
-    if node.target in _NOT_AGAIN:
-        raise CannotRender(f"Dynamo cannot compile {node.target} again")
+    if node.target == APPLIED:
+        return f"{body.classes[node.name]}.apply({', '.join(map(body.show, args[2:]))})"
     target = _PUBLIC.get(node.target, node.target)
     for prefix, line in _NEEDS_IMPORT.items():
         if target.startswith(prefix):
