@@ -359,3 +359,43 @@ def test_torchrun(tmp_path: Path) -> None:
     assert ran.result["watched"]["processes"] >= 2
     assert len(ran.result["failures"]) == 1
     assert ran.failure["kind"] == "compile-error"
+
+
+_HIGHER_ORDER = {
+    "scan": """
+        from torch._higher_order_ops.scan import scan
+        def f(xs, w):
+            return scan(lambda c, x: (torch.tanh(c * w + x), c + x), torch.zeros(3), xs, dim=0)[1].relu()
+        inputs = torch.randn(6, 3), torch.randn(3)
+        """,
+    "flex_attention": """
+        from torch.nn.attention.flex_attention import flex_attention
+        bias = torch.randn(4)
+        def f(q):
+            return flex_attention(q, q, q, score_mod=lambda s, batch, h, i, j: s + bias[h]).relu()
+        inputs = (torch.randn(1, 4, 16, 16),)
+        """,
+    "autograd_function": """
+        class Sine(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x.sin()
+            @staticmethod
+            def backward(ctx, g):
+                return g * ctx.saved_tensors[0].cos()
+        def f(x):
+            return Sine.apply(x).relu()
+        inputs = (torch.randn(4, requires_grad=True),)
+        """,
+}
+
+
+@pytest.mark.parametrize("name", sorted(_HIGHER_ORDER))
+def test_bodies_that_see_more_than_they_are_given_compile_again_from_python(name: str, tmp_path: Path) -> None:
+    source = "import torch\nfrom torchsleuth.backends import faulty\n" + textwrap.dedent(_HIGHER_ORDER[name])
+    source += 'torch.compile(f, backend=faulty("relu", "compile-error"))(*inputs)\n'
+    ran = torchsleuth_run(tmp_path, "train.py", train=source)
+    assert ran.status == 1, ran.stderr
+    assert ran.failure["repro"]["verified"] is True
+    assert ran.failure["repro"]["form"] == "torch.compile"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from torchsleuth.case import user_kernels
 from torchsleuth.case.expressions import show, show_dotted
 from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of
+from torchsleuth.case.program import loops
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
@@ -122,6 +123,12 @@ def _write_call(node: Node, body: Body, *, used: bool) -> None:
         if used:
             body.add(f"{left}{on}")
         return
+    lines = loops.scan(node, body.name(node.name), body.show) if node.target == loops.SCAN else None
+    if lines is not None:
+        body.imports.add("import torch._higher_order_ops")
+        for line in lines:
+            body.add(line)
+        return
     body.add(left + call(node, body, function if is_operator else ""))
 
 
@@ -151,6 +158,8 @@ def call(node: Node, body: Body, operator: str) -> str:
         raise CannotRender(f"{node.target.removeprefix('unknown_function.')} has no name to call it by")
     if user_kernels.number_of(node) is not None:
         return _kernel_call(node, body)
+    if node.target == loops.FLEX_ATTENTION and (text := loops.flex_attention(node, body.show)) is not None:
+        return text
     if node.target == APPLIED:
         return f"{body.classes[node.name]}.apply({', '.join(map(body.show, args[2:]))})"
     target = _PUBLIC.get(node.target, node.target)

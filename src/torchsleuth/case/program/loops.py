@@ -1,0 +1,44 @@
+"""Higher-order operators whose bodies see other tensors: as a program calls them, with functions that close over those.
+
+Dynamo hands such an operator what its bodies see as further arguments, and takes no call with them from a script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torchsleuth.case.ir import Arg, Node
+
+FLEX_ATTENTION = "torch.ops.higher_order.flex_attention"
+SCAN = "torch.ops.higher_order.scan"
+
+
+def flex_attention(node: Node, show: Callable[[Arg], str]) -> str | None:
+    """The call as an expression; None where its arguments are others than those known."""
+    if len(node.args) != 9 or node.kwargs or not isinstance(node.args[4], (tuple, list)) or not node.args[4]:
+        return None
+    query, key, value, score, blocks, scale, options, score_sees, mask_sees = node.args
+    *sizes, mask = blocks
+    shown = [*map(show, (query, key, value)), _seeing(score, score_sees, show)]
+    shown.append(f"({', '.join([*map(show, sizes), _seeing(mask, mask_sees, show)])},)")
+    return f"{FLEX_ATTENTION}({', '.join([*shown, show(scale), show(options)])})"
+
+
+def scan(node: Node, name: str, show: Callable[[Arg], str]) -> list[str] | None:
+    """The call as statements that bind `name`; None where its arguments are others than those known."""
+    if len(node.args) != 4 or node.kwargs or not isinstance(node.args[1], (tuple, list)):
+        return None
+    combine, carried, over, sees = node.args
+    count = len(carried)
+    given = ", ".join(["*carried", "*given", *map(show, sees)])
+    return [
+        f"def {name}_step(carried, given):",
+        f"    made = {show(combine)}({given})",
+        f"    return list(made[:{count}]), list(made[{count}:])",
+        f"{name}_carried, {name}_made = torch._higher_order_ops.scan({name}_step, {show(carried)}, {show(over)})",
+        f"{name} = [*{name}_carried, *{name}_made]",
+    ]
+
+
+def _seeing(function: Arg, sees: Sequence[Arg], show: Callable[[Arg], str]) -> str:
+    return f"lambda *given: {show(function)}(*given, {', '.join(map(show, sees))})" if sees else show(function)
