@@ -375,6 +375,14 @@ _HIGHER_ORDER = {
             return flex_attention(q, q, q, score_mod=lambda s, batch, h, i, j: s + bias[h]).relu()
         inputs = (torch.randn(1, 4, 16, 16),)
         """,
+    "nested_compile_region": """
+        @torch.compiler.nested_compile_region
+        def block(x, w):
+            return torch.sin(x @ w)
+        def f(x, w):
+            return block(block(x, w), w).relu()
+        inputs = torch.randn(4, 4), torch.randn(4, 4)
+        """,
     "autograd_function": """
         class Sine(torch.autograd.Function):
             @staticmethod
@@ -392,7 +400,7 @@ _HIGHER_ORDER = {
 
 
 @pytest.mark.parametrize("name", sorted(_HIGHER_ORDER))
-def test_bodies_that_see_more_than_they_are_given_compile_again_from_python(name: str, tmp_path: Path) -> None:
+def test_higher_order_operators_compile_again_from_python(name: str, tmp_path: Path) -> None:
     source = "import torch\nfrom torchsleuth.backends import faulty\n" + textwrap.dedent(_HIGHER_ORDER[name])
     source += 'torch.compile(f, backend=faulty("relu", "compile-error"))(*inputs)\n'
     ran = torchsleuth_run(tmp_path, "train.py", train=source)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from torchsleuth.case.ir import Arg, Node
+from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref
 
 FLEX_ATTENTION = "torch.ops.higher_order.flex_attention"
 SCAN = "torch.ops.higher_order.scan"
+REGION = "torch.ops.higher_order.invoke_subgraph"
+REGION_MARK = "@torch.compiler.nested_compile_region"  # makes such a call of each call of a function
 
 
 def flex_attention(node: Node, show: Callable[[Arg], str]) -> str | None:
@@ -38,6 +40,13 @@ def scan(node: Node, name: str, show: Callable[[Arg], str]) -> list[str] | None:
         f"{name}_carried, {name}_made = torch._higher_order_ops.scan({name}_step, {show(carried)}, {show(over)})",
         f"{name} = [*{name}_carried, *{name}_made]",
     ]
+
+
+def regions(graph: Graph) -> set[str]:
+    """Paths of the bodies that are compiled once and called, perhaps often."""
+    paths = {n.name: n.target for n in graph.nodes if n.op is Op.GET_ATTR}
+    called = [n.args[0] for n in graph.nodes if n.target == REGION and n.args]
+    return {paths[arg.name] for arg in called if isinstance(arg, Ref) and arg.name in paths}
 
 
 def _seeing(function: Arg, sees: Sequence[Arg], show: Callable[[Arg], str]) -> str:

@@ -160,6 +160,8 @@ def call(node: Node, body: Body, operator: str) -> str:
         return _kernel_call(node, body)
     if node.target == loops.FLEX_ATTENTION and (text := loops.flex_attention(node, body.show)) is not None:
         return text
+    if node.target == loops.REGION:
+        return f"{body.show(args[0])}({', '.join(map(body.show, args[2:]))})"
     if node.target == APPLIED:
         return f"{body.classes[node.name]}.apply({', '.join(map(body.show, args[2:]))})"
     target = _PUBLIC.get(node.target, node.target)
