@@ -91,6 +91,7 @@ def main() -> int:
     parser.add_argument("--models", nargs="*", help="which of the zoo (default: all; none: only operators)")
     parser.add_argument("--dtypes", nargs="*", choices=DTYPES, default=DTYPES)
     parser.add_argument("--modes", nargs="*", choices=("eval", "train"), default=("eval", "train"))
+    parser.add_argument("--operators", action=argparse.BooleanOptionalAction, default=True, help="single ones, too")
     options = parser.parse_args()
     print("| what | dtype | mode | verdict | | s |\n|---|---|---|---|---|---|", flush=True)
     wrong = total = 0
@@ -102,7 +103,7 @@ def main() -> int:
         cells = [what, dtype, mode, *found, f"{time.perf_counter() - began:.0f}"]
         print("| " + " | ".join(cells) + " |", flush=True)
 
-    for name, (function, inputs) in operators().items():
+    for name, (function, inputs) in operators().items() if options.operators else ():
         began = time.perf_counter()
         row(name, str(inputs[0].dtype).removeprefix("torch."), "", verdict_of(function, *inputs), began)
     if options.models == []:
