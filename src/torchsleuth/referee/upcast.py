@@ -7,13 +7,14 @@ autocast.  Random numbers are drawn in the program's own dtype, and so are the s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from torchsleuth import torch_api
-from torchsleuth.referee import rounding
+from torchsleuth.referee import parts, rounding
 
 _NARROW = {torch.float32, torch.float16, torch.bfloat16}
 _WIDE = {**dict.fromkeys(_NARROW, torch.float64), torch.complex64: torch.complex128, torch.complex32: torch.complex128}
@@ -24,6 +25,7 @@ class NoReference(Exception):
     """An operator looks at the bits of a float: there is no float64 run of it."""
 
 
+_ADDING = 2.0**-19  # what is summed up is nudged by no more
 _OF_ZERO = 1e-3  # how far a zero is moved, in nudges: ties are often between zeros
 _active = 0
 
@@ -80,8 +82,21 @@ class Upcast(torch_api.dispatch_mode()):  # type: ignore[misc]
         if self._nudge and rounding.rounds(
             func, next((d for d in kwargs.values() if isinstance(d, torch.dtype)), None)
         ):
-            return self._moved(result, targets)
+            return self._moved(self._cancelled(func, wide_args, wide_kwargs, result), targets)
         return _map(result, self._entered)
+
+    def _cancelled(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
+        """Of a sum: moved by what the rounding of its parts does, which is in float32 whatever they are kept in."""
+        sizes = parts.sizes(func, args, kwargs)
+        if sizes is None:
+            return result
+        amount = math.copysign(min(abs(self._nudge), _ADDING), self._nudge)
+        several = isinstance(result, (tuple, list))
+        moved = [
+            r + amount * self._step(r) * size if r.dtype is torch.float64 and r.shape == size.shape else r
+            for r, size in zip(result if several else (result,), sizes, strict=True)
+        ]
+        return tuple(moved) if several else moved[0]
 
     def _moved(self, result: Any, targets: set[int]) -> Any:
         """What was rounded, nudged; where it was written in place, in place."""
@@ -115,10 +130,13 @@ class Upcast(torch_api.dispatch_mode()):  # type: ignore[misc]
     def _nudged(self, tensor: Any, of_zero: float = 0.0) -> Any:
         if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point() or not tensor.numel():
             return tensor
-        step = torch.rand(tensor.shape, generator=self._random, dtype=torch.float64).to(tensor.device) * 2 - 1
-        moved = tensor + self._nudge * step * (tensor.abs() + of_zero)
+        moved = tensor + self._nudge * self._step(tensor) * (tensor.abs() + of_zero)
         # A zero that is not moved keeps its sign: -0.0 + 0.0 is 0.0.
         return torch.where(tensor.isfinite() & (moved != tensor), moved, tensor)
+
+    def _step(self, tensor: torch.Tensor) -> torch.Tensor:
+        """From -1 to 1, for each element."""
+        return torch.rand(tensor.shape, generator=self._random, dtype=torch.float64).to(tensor.device) * 2 - 1
 
     def _draw(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         narrow_args = _map(args, _narrow)
