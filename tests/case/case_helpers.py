@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from torchsleuth.case import graph_text
@@ -50,3 +53,11 @@ def relu_graph() -> Graph:
 def relu_case() -> Case:
     tensor = Tensor("torch.float32", (2, 3), (3, 1))
     return Case(Level.DYNAMO, relu_graph(), (tensor,), storages=(Storage(24),))
+
+
+def assert_runs(source: str, folder: Path) -> None:
+    """As a script, in a process of its own."""
+    script = folder / "script.py"
+    script.write_text(source, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]

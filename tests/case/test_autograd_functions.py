@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from case_helpers import assert_runs
 
 from torchsleuth.case.failure import Phase
 from torchsleuth.case.ir import Graph, Node, Op, Ref, Value
@@ -111,7 +110,4 @@ def test_a_graph_without_its_bodies_is_left_to_another() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", [Form.COMPILE, Form.BACKEND])
 def test_the_script_runs_forward_and_backward(form: Form, tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(render(case(), form).source)
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert_runs(render(case(), form).source, tmp_path)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from case_helpers import assert_runs
 
 from torchsleuth.case.failure import Phase
 from torchsleuth.case.ir import Graph, Name, Node, Op, Ref, Value
@@ -72,7 +71,4 @@ def test_what_dynamo_finds_out_by_itself_is_not_told_again() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", [Form.COMPILE, Form.BACKEND])
 def test_the_script_compiles(form: Form, tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(render(loop(), form).source)
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert_runs(render(loop(), form).source, tmp_path)
