@@ -36,3 +36,18 @@ def test_alone_it_has_caches_of_its_own_and_draws_like_eager(tmp_path: Path, cac
 
 def test_its_exit_status_says_whether_it_passes(tmp_path: Path) -> None:
     assert rerun(tmp_path, 3, cached=True)[0] is False
+
+
+NEEDS_DYNAMO = """
+import json, os, sys
+off = json.loads(os.environ["TORCHSLEUTH_OPTIONS"])["eager"]
+sys.exit(int(off or "eager" not in os.environ.get("TORCH_COMPILE_OVERRIDE_BACKENDS", "")))
+"""
+
+
+@pytest.mark.parametrize(("program", "fails"), [("import sys; sys.exit(3)", True), (NEEDS_DYNAMO, False), ("", False)])
+def test_a_program_that_only_cannot_do_without_dynamo_does_not_fail_in_eager(
+    program: str, fails: bool, tmp_path: Path
+) -> None:
+    """scan and while_loop, called uncompiled, compile themselves."""
+    assert Again([sys.executable, "-c", program], tmp_path, 1.0).fails_in_eager() is fails

@@ -44,9 +44,10 @@ def command(
     import json
 
     from torchsleuth import explaining
-    from torchsleuth.write import explained, terminal
+    from torchsleuth.write import explained
+    from torchsleuth.write.progress import progress
 
-    with terminal.progress() as say:
+    with progress() as say:
         found = explaining.explain_command(
             command, out, say, fullgraph=fullgraph, try_dynamic=try_dynamic, ir=ir, minimize=minimize, budget=budget,
             jobs=jobs,

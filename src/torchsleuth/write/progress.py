@@ -6,9 +6,10 @@ log shows that something goes on.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -77,6 +78,16 @@ class Live:
             self._began = time.monotonic()
             self._status = self._console.status(self)
             self._status.start()
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Say]:
+    """Progress goes to standard error: standard output is the program's, and then the summary's."""
+    say = Live() if sys.stderr.isatty() else Plain()
+    try:
+        yield say
+    finally:
+        say.close()
 
 
 def status_of(say: Say) -> Say:

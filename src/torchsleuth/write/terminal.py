@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from torchsleuth.write import account
 from torchsleuth.write.account import Account, Entry
 from torchsleuth.write.plain import printable as printable
-from torchsleuth.write.progress import Live, Plain, Say
+from torchsleuth.write.progress import progress as progress
 from torchsleuth.write.repro_text import headline
 from torchsleuth.write.result import Result, RunVerdict
-
-
-@contextlib.contextmanager
-def progress() -> Iterator[Say]:
-    """Progress goes to standard error: standard output is the program's, and then the summary's."""
-    say = Live() if sys.stderr.isatty() else Plain()
-    try:
-        yield say
-    finally:
-        say.close()
 
 
 def summary(result: Result, out: Path) -> None:
