@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from torchsleuth.explain.break_text import Place, is_machinery, plain_function
 from torchsleuth.explain.breaks import GraphBreak, find_breaks
 from torchsleuth.explain.compiles import Compile
 from torchsleuth.explain.owners import Owners
+from torchsleuth.explain.ranks import Rank, Unlike, compare
 from torchsleuth.explain.recompiles import Recompile, find_recompiles
 from torchsleuth.explain.times import STEP_ORDER, Clock, Slice, tree
 
@@ -63,6 +64,8 @@ class Explanation:
     processes: int
     failures: tuple[str, ...]
     notes: tuple[str, ...] = field(default=())
+    ranks: tuple[Rank, ...] = ()  # where there are several processes
+    unlike: tuple[Unlike, ...] = ()
 
     @property
     def graph_count(self) -> int:
@@ -102,7 +105,7 @@ def explain_compiles(
     return Explanation(
         torch, find_breaks(compiles, owners), find_recompiles(compiles), frames, graphs, phases,
         {s: clock.steps[s] for s in STEP_ORDER if s in clock.steps}, tree(clock),
-        len({c.process for c in compiles}), failures, tuple(notes),
+        len({c.process for c in compiles}), failures, tuple(notes), *compare(compiles, owners),
     )  # fmt: skip
 
 
@@ -175,6 +178,15 @@ def to_json(found: Explanation, *, version: str, command: Sequence[str], exit_co
         "steps": {k: round(v, 4) for k, v in found.steps.items()},
         "picture": _picture(found.picture, found.picture.seconds),
         "processes": found.processes,
+        "ranks": [{**asdict(r), "seconds": round(r.seconds, 4)} for r in found.ranks],
+        "unlike": [
+            {
+                "function": u.place.function,
+                "source": show(u.place),
+                "compiles": {r.name: n for r, n in zip(found.ranks, u.compiles, strict=True)},
+            }
+            for u in found.unlike
+        ],
         "failures": list(found.failures),
         "notes": list(found.notes),
         "report": "report.html",

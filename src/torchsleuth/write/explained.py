@@ -24,6 +24,7 @@ def text(data: Mapping[str, Any]) -> Iterator[str]:
     yield from _breaks(data["breaks"])
     yield from _recompiles(data["recompiles"])
     yield from _frames(data["frames"])
+    yield from _unlike(data.get("unlike", ()))
     yield from _times(data)
     for failure in data["failures"]:
         yield f"  failed: {' '.join(failure.split())[:200]}"
@@ -31,6 +32,12 @@ def text(data: Mapping[str, Any]) -> Iterator[str]:
         yield "  To find out why: torchsleuth run, with the same command."
     for note in data["notes"]:
         yield f"  note: {note}"
+
+
+def _unlike(unlike: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for one in unlike:
+        counts = ", ".join(f"{times(n)} in {name}" for name, n in one["compiles"].items())
+        yield f"  compiled unequally  {one['source']} in {one['function']}: {counts}"
 
 
 def headline(data: Mapping[str, Any]) -> str:
@@ -51,7 +58,7 @@ def count(number: int, what: str) -> str:
 
 
 def times(number: int) -> str:
-    return "once" if number == 1 else "twice" if number == 2 else f"{number} times"
+    return "never" if number == 0 else "once" if number == 1 else "twice" if number == 2 else f"{number} times"
 
 
 def how_often(found: Mapping[str, Any]) -> str:

@@ -57,6 +57,7 @@ def explain_page(data: Mapping[str, Any]) -> str:
             ("breaks", f"Graph breaks ({len(data['breaks'])})", _breaks(data["breaks"])),
             ("recompiles", f"Recompilations ({len(data['recompiles'])})", _recompiles(data["recompiles"])),
             ("functions", f"Functions ({len(data['frames'])})", _functions(data)),
+            *([("ranks", f"Processes ({len(data['ranks'])})", _ranks(data))] if data.get("ranks") else ()),
             ("time", "Compile time", _time(data)),
             ("graphs", f"Graphs ({data['graph_count']})", _graphs(data["graphs"])),
             ("words", "Words on this page", words(_WORDS)),
@@ -94,6 +95,19 @@ def _summary(data: Mapping[str, Any]) -> Content:
     notes = [tag("p", f"Note: {note}.", class_="soft") for note in data["notes"]]
     failures = [tag("p", f"Failed: {text[:500]}", class_="bad") for text in data["failures"]]
     return [facts, _verdict(data), failures, notes]
+
+
+def _ranks(data: Mapping[str, Any]) -> Content:
+    """`ranks` is not in what earlier versions wrote."""
+    names = [r["name"] for r in data["ranks"]]
+    counts = ("compiles", "graphs", "breaks")
+    rows = [(r["name"], *(f"{r[c]:,}" for c in counts), f"{r['seconds']:.1f}") for r in data["ranks"]]
+    parts: list[Content] = [table(("process", "compilations", "graphs", "graph breaks", "s of compiling"), rows)]
+    if not data["unlike"]:
+        return [*parts, tag("p", "Each compiled every function equally often.", class_="good")]
+    unlike = [(f"{u['source']} in {u['function']}", *(f"{u['compiles'][n]:,}" for n in names)) for u in data["unlike"]]
+    told = "Not compiled equally often: while one compiles, those that wait for it in a collective wait."
+    return [*parts, tag("p", told, class_="bad"), table(("function", *names), unlike)]
 
 
 def _verdict(data: Mapping[str, Any]) -> Markup:
