@@ -102,7 +102,7 @@ def _ranks(data: Mapping[str, Any]) -> Content:
     names = [r["name"] for r in data["ranks"]]
     counts = ("compiles", "graphs", "breaks")
     rows = [(r["name"], *(f"{r[c]:,}" for c in counts), f"{r['seconds']:.1f}") for r in data["ranks"]]
-    parts: list[Content] = [table(("process", "compilations", "graphs", "graph breaks", "s of compiling"), rows)]
+    parts: list[Content] = [table(("process", "compiled", "graphs", "breaks", "seconds"), rows)]
     if not data["unlike"]:
         return [*parts, tag("p", "Each compiled every function equally often.", class_="good")]
     unlike = [(f"{u['source']} in {u['function']}", *(f"{u['compiles'][n]:,}" for n in names)) for u in data["unlike"]]
