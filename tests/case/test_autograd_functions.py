@@ -91,6 +91,8 @@ def test_what_it_marks_and_keeps_otherwise() -> None:
     ("kwargs", "forward"),
     [
         ({**SAVED, "dirty_idx": [0]}, FORWARD),
+        ({**SAVED, "non_differentiable_idx": ["0]); print("]}, FORWARD),  # a Case that was tampered with
+        ({**SAVED, "saved_for_backward_idx": [[0]]}, FORWARD),
         ({"args_tensor_mask": [True], "non_differentiable_idx": []}, FORWARD),  # as torch wrote it before
         ({"saved_for_backward_idx": [0]}, Graph((*FORWARD.nodes[:-1], gives(((Ref("sin"),), (Ref("x"), Ref("sin"))))))),
         (SAVED, Graph((*FORWARD.nodes[:-1], gives((Ref("sin"),))))),

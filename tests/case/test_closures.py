@@ -4,38 +4,40 @@ from __future__ import annotations
 
 from torchsleuth.case.expressions import show
 from torchsleuth.case.ir import Node, Op, Ref
-from torchsleuth.case.program import loops
+from torchsleuth.case.program import higher_order
 
 BLOCKS = (1, 1, Ref("counts"), None, Ref("mask"))
 
 
 def flex(*args: object) -> Node:
-    return Node("flex", Op.CALL_FUNCTION, loops.FLEX_ATTENTION, (Ref("q"), Ref("k"), Ref("v"), Ref("score"), *args))
+    return Node(
+        "flex", Op.CALL_FUNCTION, higher_order.FLEX_ATTENTION, (Ref("q"), Ref("k"), Ref("v"), Ref("score"), *args)
+    )
 
 
 def test_flex_attention_closes_over_what_its_functions_see() -> None:
-    text = loops.flex_attention(flex(BLOCKS, 0.5, {}, (Ref("bias"), Ref("w")), ()), show)
+    text = higher_order.flex_attention(flex(BLOCKS, 0.5, {}, (Ref("bias"), Ref("w")), ()), show)
     assert text == (
         "torch.ops.higher_order.flex_attention("
         "q, k, v, lambda *given: score(*given, bias, w), (1, 1, counts, None, mask,), 0.5, {})"
     )
-    other = loops.flex_attention(flex(BLOCKS, 0.5, {}, (), (Ref("m"),)), show)
+    other = higher_order.flex_attention(flex(BLOCKS, 0.5, {}, (), (Ref("m"),)), show)
     assert other is not None
     assert "k, v, score, (1, 1, counts, None, lambda *given: mask(*given, m),)" in other
 
 
 def test_another_flex_attention_is_written_as_it_is() -> None:
-    assert loops.flex_attention(flex(BLOCKS, 0.5, {}), show) is None
-    assert loops.flex_attention(flex((), 0.5, {}, (), ()), show) is None
+    assert higher_order.flex_attention(flex(BLOCKS, 0.5, {}), show) is None
+    assert higher_order.flex_attention(flex((), 0.5, {}, (), ()), show) is None
 
 
 def test_scan_is_a_function_of_two_arguments_again() -> None:
     args = (Ref("combine"), [Ref("a"), Ref("b")], [Ref("xs")], (Ref("w"),))
-    assert loops.scan(Node("scan", Op.CALL_FUNCTION, loops.SCAN, args), "scan", show) == [
+    assert higher_order.scan(Node("scan", Op.CALL_FUNCTION, higher_order.SCAN, args), "scan", show) == [
         "def scan_step(carried, given):",
         "    made = combine(*carried, *given, w)",
         "    return list(made[:2]), list(made[2:])",
         "scan_carried, scan_made = torch._higher_order_ops.scan(scan_step, [a, b], [xs])",
         "scan = [*scan_carried, *scan_made]",
     ]
-    assert loops.scan(Node("scan", Op.CALL_FUNCTION, loops.SCAN, args[:3]), "scan", show) is None
+    assert higher_order.scan(Node("scan", Op.CALL_FUNCTION, higher_order.SCAN, args[:3]), "scan", show) is None

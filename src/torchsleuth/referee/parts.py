@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from torchsleuth.referee.rounding import name_of
+
 _SUMS = frozenset({"sum", "mean", "nansum", "cumsum"})
 _SPREADS = frozenset({"var", "std", "var_mean", "std_mean"})
 # Of one rounding of each part: a loop that adds them up one after the other, in a vector's lanes, is this far off.
@@ -15,7 +17,7 @@ _ADDED = 0.25
 
 def sizes(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[torch.Tensor, ...] | None:
     """For each result of an operator that adds, the size that its rounding goes by; None where that is the result's."""
-    name = str(operator).split(".")[1] if "." in str(operator) else ""
+    name = name_of(operator)
     given = args[0] if args else None
     if not isinstance(given, torch.Tensor) or not given.is_floating_point():
         return None

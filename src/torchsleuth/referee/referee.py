@@ -10,12 +10,11 @@ import torch
 
 from torchsleuth.referee import verdict
 from torchsleuth.referee.nudged import Nudged
-from torchsleuth.referee.upcast import Upcast
+from torchsleuth.referee.upcast import LEAST_NUDGE, Upcast
 from torchsleuth.referee.values import Seen
 from torchsleuth.referee.verdict import Difference, References
 
 Run = Callable[[], Sequence[Seen]]
-_LEAST_NUDGE = 2.0**-19
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ def _references(eager: Run, notes: list[str]) -> dict[str, References]:
         notes.append(
             "these ran in their own precision in the float64 reference: " + ", ".join(sorted(exact_mode.mixed))
         )
-    nudge = max(_LEAST_NUDGE, 2 * exact_mode.coarsest if exact_mode.coarsest > 2.0**-20 else 0.0)
+    nudge = max(LEAST_NUDGE, 2 * exact_mode.coarsest if exact_mode.coarsest > 2.0**-20 else 0.0)
     moved: list[dict[str, object]] = []
     for sign in (1, -1):
         try:

@@ -33,17 +33,17 @@ _CHOOSING = frozenset(
 
 def rounds(operator: Any, dtype: torch.dtype | None) -> bool:
     """Whether what it gives is rounded; `dtype` is what it was asked to give."""
-    name = _name(operator)
+    name = name_of(operator)
     if name in ("_to_copy", "to", "convert_element_type"):
         return dtype in (torch.float16, torch.bfloat16)
     return name not in _EXACT and name not in _CHOOSING
 
 
 def chooses(operator: Any) -> bool:
-    name = _name(operator)
+    name = name_of(operator)
     return name in _CHOOSING or (name in ("max", "min") and "dim" in str(operator))
 
 
-def _name(operator: Any) -> str:
+def name_of(operator: Any) -> str:
     """mul for aten.mul.Tensor and prims.mul.default."""
     return str(operator).split(".")[1] if "." in str(operator) else str(operator)

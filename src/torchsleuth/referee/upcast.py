@@ -25,7 +25,7 @@ class NoReference(Exception):
     """An operator looks at the bits of a float: there is no float64 run of it."""
 
 
-_ADDING = 2.0**-19  # what is summed up is nudged by no more
+LEAST_NUDGE = 2.0**-19  # and the most for what is summed up
 _OF_ZERO = 1e-3  # how far a zero is moved, in nudges: ties are often between zeros
 _active = 0
 
@@ -90,7 +90,7 @@ class Upcast(torch_api.dispatch_mode()):  # type: ignore[misc]
         sizes = parts.sizes(func, args, kwargs)
         if sizes is None:
             return result
-        amount = math.copysign(min(abs(self._nudge), _ADDING), self._nudge)
+        amount = math.copysign(min(abs(self._nudge), LEAST_NUDGE), self._nudge)
         several = isinstance(result, (tuple, list))
         moved = [
             r + amount * self._step(r) * size if r.dtype is torch.float64 and r.shape == size.shape else r

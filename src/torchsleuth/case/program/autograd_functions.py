@@ -45,7 +45,7 @@ def _forward(node: Node, body: Graph, function: str) -> list[str]:
     results = _results(body)[0]
     lines = [f"results, saved = {function}(*inputs)"]
     lines.append("ctx.saved = saved" if _saved(node, body) == "ctx.saved" else "ctx.save_for_backward(*saved)")
-    fixed = node.kwargs.get("non_differentiable_idx") or []
+    fixed = _numbers(node, "non_differentiable_idx")
     if fixed:
         several = isinstance(results, (tuple, list))
         marked = ", ".join(f"results[{i}]" for i in fixed) if several else "results"
@@ -56,8 +56,12 @@ def _forward(node: Node, body: Graph, function: str) -> list[str]:
 def _saved(node: Node, body: Graph) -> str:
     """Where the backward finds what the forward saved: by save_for_backward, or as an attribute of its own."""
     count = len(_results(body)[1])
-    ways = node.kwargs.get("saved_for_backward_idx")
-    if node.kwargs.get("dirty_idx") or ways is None or not set(ways) <= set(range(count)):
+    ways = _numbers(node, "saved_for_backward_idx")
+    if (
+        node.kwargs.get("dirty_idx")
+        or "saved_for_backward_idx" not in node.kwargs
+        or not set(ways) <= set(range(count))
+    ):
         raise CannotRender("an autograd.Function that torch tells about in another way")
     if not ways and count:
         return "ctx.saved"
@@ -66,9 +70,17 @@ def _saved(node: Node, body: Graph) -> str:
     return "ctx.saved_tensors"
 
 
+def _numbers(node: Node, name: str) -> list[int]:
+    """Whole numbers and nothing else: they are written into the script, and a Case may have been tampered with."""
+    given = node.kwargs.get(name) or ()
+    if not isinstance(given, (tuple, list)) or any(type(n) is not int for n in given):
+        raise CannotRender(f"an autograd.Function with a strange {name}")
+    return list(given)
+
+
 def _results(body: Graph) -> tuple[object, tuple[object, ...] | list[object]]:
     """What the forward gives, and what it saves."""
-    output = body.nodes[-1].args[0]
+    output = body.nodes[-1].args[0] if body.nodes and body.nodes[-1].args else None
     if not isinstance(output, (tuple, list)) or len(output) != 2 or not isinstance(output[1], (tuple, list)):
         raise CannotRender("an autograd.Function with a forward of another shape")
     return output[0], output[1]

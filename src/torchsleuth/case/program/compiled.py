@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from torchsleuth.case import user_kernels
 from torchsleuth.case.ir import Graph, Node, Op, Ref, inputs_of
 from torchsleuth.case.model import Case, Opaque, Role, Scalar, Tensor
-from torchsleuth.case.program import compared, frame, loops
+from torchsleuth.case.program import compared, frame, higher_order
 from torchsleuth.case.program.autograd_functions import write_classes
 from torchsleuth.case.program.names import short_name
 from torchsleuth.case.program.render import Script
@@ -129,7 +129,7 @@ def _float_aliases(graph: Graph, signature: Signature) -> dict[str, str]:
 def _bodies(graph: Graph, script: Script) -> dict[str, str]:
     """Functions for the bodies of higher-order operators, innermost first: path -> function name."""
     names: dict[str, str] = {}
-    regions = loops.regions(graph)
+    regions = higher_order.regions(graph)
     for path, body in graph.bodies.items():
         inner = _bodies(body, script)
         if body.modules:
@@ -148,7 +148,7 @@ def _bodies(graph: Graph, script: Script) -> dict[str, str]:
         write_nodes(body, text, aliases)
         script.imports |= text.imports
         parameters = ", ".join(p.name for p in body.placeholders)
-        mark = [loops.REGION_MARK] if path in regions else []
+        mark = [higher_order.REGION_MARK] if path in regions else []
         script.definitions += [*mark, f"def {name}({parameters}):", *text.lines, "", ""]
     return names
 

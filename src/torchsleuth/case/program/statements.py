@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from torchsleuth.case import user_kernels
 from torchsleuth.case.expressions import show, show_dotted
 from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of
-from torchsleuth.case.program import loops
+from torchsleuth.case.program import higher_order
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
@@ -123,7 +123,7 @@ def _write_call(node: Node, body: Body, *, used: bool) -> None:
         if used:
             body.add(f"{left}{on}")
         return
-    lines = loops.scan(node, body.name(node.name), body.show) if node.target == loops.SCAN else None
+    lines = higher_order.scan(node, body.name(node.name), body.show) if node.target == higher_order.SCAN else None
     if lines is not None:
         body.imports.add("import torch._higher_order_ops")
         for line in lines:
@@ -158,9 +158,12 @@ def call(node: Node, body: Body, operator: str) -> str:
         raise CannotRender(f"{node.target.removeprefix('unknown_function.')} has no name to call it by")
     if user_kernels.number_of(node) is not None:
         return _kernel_call(node, body)
-    if node.target == loops.FLEX_ATTENTION and (text := loops.flex_attention(node, body.show)) is not None:
+    if (
+        node.target == higher_order.FLEX_ATTENTION
+        and (text := higher_order.flex_attention(node, body.show)) is not None
+    ):
         return text
-    if node.target == loops.REGION:
+    if node.target == higher_order.REGION and len(args) >= 2:
         return f"{body.show(args[0])}({', '.join(map(body.show, args[2:]))})"
     if node.target == APPLIED:
         return f"{body.classes[node.name]}.apply({', '.join(map(body.show, args[2:]))})"

@@ -17,7 +17,7 @@ REGION_MARK = "@torch.compiler.nested_compile_region"  # makes such a call of ea
 
 def flex_attention(node: Node, show: Callable[[Arg], str]) -> str | None:
     """The call as an expression; None where its arguments are others than those known."""
-    if len(node.args) != 9 or node.kwargs or not isinstance(node.args[4], (tuple, list)) or not node.args[4]:
+    if len(node.args) != 9 or node.kwargs or not all(_several(node.args[n]) for n in (4, 7, 8)) or not node.args[4]:
         return None
     query, key, value, score, blocks, scale, options, score_sees, mask_sees = node.args
     *sizes, mask = blocks
@@ -28,7 +28,7 @@ def flex_attention(node: Node, show: Callable[[Arg], str]) -> str | None:
 
 def scan(node: Node, name: str, show: Callable[[Arg], str]) -> list[str] | None:
     """The call as statements that bind `name`; None where its arguments are others than those known."""
-    if len(node.args) != 4 or node.kwargs or not isinstance(node.args[1], (tuple, list)):
+    if len(node.args) != 4 or node.kwargs or not (_several(node.args[1]) and _several(node.args[3])):
         return None
     combine, carried, over, sees = node.args
     count = len(carried)
@@ -47,6 +47,10 @@ def regions(graph: Graph) -> set[str]:
     paths = {n.name: n.target for n in graph.nodes if n.op is Op.GET_ATTR}
     called = [n.args[0] for n in graph.nodes if n.target == REGION and n.args]
     return {paths[arg.name] for arg in called if isinstance(arg, Ref) and arg.name in paths}
+
+
+def _several(value: Arg) -> bool:
+    return isinstance(value, (tuple, list))
 
 
 def _seeing(function: Arg, sees: Sequence[Arg], show: Callable[[Arg], str]) -> str:
