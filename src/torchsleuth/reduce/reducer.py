@@ -60,7 +60,7 @@ class Reducer:
                 if not self._simplifier.round(PASSES):
                     break
         except OutOfBudget:
-            self._say("the budget is spent: this is the smallest so far")
+            self._say("no more is tried: this is the smallest so far")
         return self._oracle.best
 
     # --- bodies of higher-order operators -------------------------------------------------------------------------

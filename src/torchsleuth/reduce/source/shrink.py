@@ -57,7 +57,7 @@ class Shrinker:
                 if self.text == before:
                     break
         except OutOfBudget:
-            self.say("the budget is spent: this is the smallest so far")
+            self.say("no more is tried: this is the smallest so far")
         return self.text
 
     def next_best(self) -> Iterator[str]:
