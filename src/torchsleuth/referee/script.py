@@ -45,7 +45,7 @@ def check(
         values = values if len(names) > 1 else (values,)
         return [s for name, value in zip(names, values, strict=True) for s in flatten(value, name)]
 
-    with _loading_through_operators():
+    with _loading_through_operators(), torch_api.drawing_in_order():
         report = referee(lambda: seen(eager()), lambda: seen(compiled()), same_kernels=same_kernels)
     if report.wrong:
         raise Wrong(report)

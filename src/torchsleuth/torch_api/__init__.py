@@ -37,6 +37,12 @@ from torchsleuth.torch_api.debugging import (
     signature as signature,
     traced_inputs as traced_inputs,
 )
+from torchsleuth.torch_api.draws import (
+    draw_in_order as draw_in_order,
+    draw_like_eager as draw_like_eager,
+    drawing_in_order as drawing_in_order,
+    drawing_like_eager as drawing_like_eager,
+)
 from torchsleuth.torch_api.explaining import (
     backend_named as backend_named,
     bytecode_is_kept as bytecode_is_kept,
@@ -85,8 +91,6 @@ from torchsleuth.torch_api.planting import (
 )
 from torchsleuth.torch_api.trials import (
     cpp_compiler as cpp_compiler,
-    draw_like_eager as draw_like_eager,
-    drawing_like_eager as drawing_like_eager,
     forget_compilation as forget_compilation,
     probe_vector_instructions as probe_vector_instructions,
     switch_compilation as switch_compilation,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
-from collections.abc import Iterator
 
 
 def cpp_compiler() -> str:
@@ -33,17 +31,6 @@ def use_caches(folder: str) -> None:
     precompiled = getattr(package, "DynamoCache", None)
     if precompiled is not None and hasattr(precompiled, "path_prefix"):
         precompiled.path_prefix = os.path.join(folder, "inductor", "dynamo")
-
-
-def draw_like_eager() -> None:
-    """Compiled code draws the random numbers that eager draws."""
-    vars(importlib.import_module("torch._inductor"))["config"].fallback_random = True
-
-
-@contextlib.contextmanager
-def drawing_like_eager() -> Iterator[None]:
-    with importlib.import_module("torch._inductor.config").patch(fallback_random=True):
-        yield
 
 
 def switch_compilation(on: bool) -> None:

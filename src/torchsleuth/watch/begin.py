@@ -19,7 +19,7 @@ from typing import Any
 from torchsleuth.watch import guarded
 from torchsleuth.watch.session import OPTIONS, Options, Outbox
 
-Patch = Callable[[ModuleType], None]
+Patch = Callable[[ModuleType], object]
 
 
 def watch_process(session: str) -> None:

@@ -49,6 +49,7 @@ def install(outbox: Outbox) -> Observer:
         begin.on_import(name, functools.partial(patch, observer=observer))
     if outbox.options.numbers not in ("", "kinds") or outbox.options.draw_like_eager:
         begin.on_import("torch._inductor.config", lambda _: torch_api.draw_like_eager())
+        begin.on_import("torch._inductor.graph", torch_api.draw_in_order)
     if outbox.options.numbers or outbox.options.leave_caches:
         begin.on_import("torch._inductor.codecache", torch_api.save_no_graphs)
         begin.on_import("torch._functorch._aot_autograd.autograd_cache", torch_api.save_no_graphs)
