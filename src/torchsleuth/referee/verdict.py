@@ -47,14 +47,14 @@ def alike(eager: Any, compiled: Any) -> bool:
         return False
     if not eager.dtype.is_floating_point and not eager.dtype.is_complex:
         return bool(torch.equal(eager, compiled))
-    e, c = _doubles(eager), _doubles(compiled)
+    e, c = doubles(eager), doubles(compiled)
     same = (e == c) | (e.isnan() & c.isnan())
     if bool(same.all()):
         return True
     if bool((e.isfinite() != c.isfinite()).any()):
         return False
     both = e.isfinite()
-    return bool(_rms((e - c)[both]) <= 2 * _epsilon(eager.dtype) * _rms(e[both]))
+    return bool(rms((e - c)[both]) <= 2 * _epsilon(eager.dtype) * rms(e[both]))
 
 
 def plain_difference(path: str, eager: Any, compiled: Any) -> Difference | None:
@@ -75,7 +75,7 @@ def plain_difference(path: str, eager: Any, compiled: Any) -> Difference | None:
 
 def judge(path: str, eager: torch.Tensor, compiled: torch.Tensor, references: References | None) -> Difference | None:
     """Tensors of one shape and dtype that are not alike."""
-    if references is None or not _comparable(references.exact, eager):
+    if references is None or not comparable(references.exact, eager):
         return _without_reference(path, eager, compiled)
     if eager.dtype.is_floating_point or eager.dtype.is_complex:
         return _floats(path, eager, compiled, references)
@@ -85,12 +85,12 @@ def judge(path: str, eager: torch.Tensor, compiled: torch.Tensor, references: Re
 def _whole_numbers(path: str, eager: torch.Tensor, compiled: torch.Tensor, given: References) -> Difference | None:
     stable = torch.ones_like(eager, dtype=torch.bool)
     for other in given.nudged:
-        if _comparable(other, eager):
+        if comparable(other, eager):
             stable &= other == given.exact
     differ = eager != compiled
     wrong = differ & (eager == given.exact) & stable
     count = int(wrong.sum())
-    place = _first(wrong if count else differ)
+    place = first_of(wrong if count else differ)
     line = (
         f"{count or int(differ.sum())} of {eager.numel()} elements differ; at {list(place)} compiled gives "
         f"{compiled[place].item()}, eager {eager[place].item()}, float64 {given.exact[place].item()}"
@@ -101,27 +101,26 @@ def _whole_numbers(path: str, eager: torch.Tensor, compiled: torch.Tensor, given
 
 
 def _floats(path: str, eager: torch.Tensor, compiled: torch.Tensor, given: References) -> Difference | None:
-    e, c, r = _doubles(eager), _doubles(compiled), _doubles(given.exact)
-    near = [_doubles(other) for other in given.nudged if _comparable(other, eager)]
+    e, c, r = doubles(eager), doubles(compiled), doubles(given.exact)
+    near = [doubles(other) for other in given.nudged if comparable(other, eager)]
     limit = 0.99 * torch.finfo(eager.dtype).max
     stable = torch.ones_like(e, dtype=torch.bool)
-    size = r.abs() + _rms(r[r.isfinite()])
-    allowed_move = max(_UNSTABLE, 8 * given.nudge)
+    much = moves_much(r, given.nudge)
     for p in near:
-        stable &= (p.isfinite() == r.isfinite()) & ~((p - r).abs() > allowed_move * size)
+        stable &= (p.isfinite() == r.isfinite()) & ~((p - r).abs() > much)
     agrees = (e.isfinite() == r.isfinite()) & (e.isnan() == r.isnan()) & ~(r.isfinite() & (r.abs() > limit))
     other_class = stable & agrees & ((c.isnan() != e.isnan()) | (c.isinf() != e.isinf()) | (e.isinf() & (c != e)))
     if bool(other_class.any()):
-        place = _first(other_class)
+        place = first_of(other_class)
         line = (
             f"{int(other_class.sum())} of {e.numel()} elements; at {list(place)} compiled gives {c[place].item():g}, "
             f"eager {e[place].item():g}, float64 {r[place].item():g}"
         )
         return Difference(path, "nan", line, 1.0)
     counted = stable & e.isfinite() & c.isfinite() & r.isfinite()
-    scale = _rms(r[counted])
-    worse, own = _rms((c - r)[counted]), _rms((e - r)[counted])
-    moved = max((_rms((p - r)[counted]) for p in near), default=0.0)
+    scale = rms(r[counted])
+    worse, own = rms((c - r)[counted]), rms((e - r)[counted])
+    moved = max((rms((p - r)[counted]) for p in near), default=0.0)
     moved *= 2.0**-23 / given.nudge if given.nudge else 0.0
     explained = _TIMES_EAGER * max(own, moved) + _ROUNDINGS * _epsilon(eager.dtype) * scale
     unit = scale or 1.0
@@ -143,15 +142,20 @@ def _floats(path: str, eager: torch.Tensor, compiled: torch.Tensor, given: Refer
     return Difference(path, "values", line, worse / unit, own / unit, scale, ROUNDING)
 
 
+def moves_much(reference: torch.Tensor, nudge: float) -> torch.Tensor:
+    """For each element: how far it may move under a nudge and still say something."""
+    return max(_UNSTABLE, 8 * nudge) * (reference.abs() + rms(reference[reference.isfinite()]))
+
+
 def beyond(path: str, eager: torch.Tensor, compiled: torch.Tensor, moved: Sequence[Any]) -> Difference | None:
     """Of the same kernels: more apart than eager is from itself, moved in the last place."""
-    near = [_doubles(other) for other in moved if _comparable(other, eager)]
+    near = [doubles(other) for other in moved if comparable(other, eager)]
     if not near or not eager.dtype.is_floating_point:
         return None
-    e, c = _doubles(eager), _doubles(compiled)
+    e, c = doubles(eager), doubles(compiled)
     counted = e.isfinite() & c.isfinite()
-    scale, apart = _rms(e[counted]), _rms((c - e)[counted])
-    noise = max(_rms((other - e)[counted]) for other in near)
+    scale, apart = rms(e[counted]), rms((c - e)[counted])
+    noise = max(rms((other - e)[counted]) for other in near)
     if not apart > _TIMES_EAGER * noise + _LAST_PLACES * _epsilon(eager.dtype) * scale:
         return None
     away = torch.where(counted, (c - e).abs(), torch.zeros_like(e))
@@ -167,15 +171,15 @@ def _without_reference(path: str, eager: torch.Tensor, compiled: torch.Tensor) -
     """Only what no rounding explains counts: there is nothing to measure rounding by."""
     if not (eager.dtype.is_floating_point or eager.dtype.is_complex):
         differ = eager != compiled
-        place = _first(differ)
+        place = first_of(differ)
         line = (
             f"{int(differ.sum())} of {eager.numel()} elements differ; at {list(place)} compiled gives "
             f"{compiled[place].item()}, eager {eager[place].item()}"
         )
         return Difference(path, "values", line, float(differ.double().mean()))
-    e, c = _doubles(eager), _doubles(compiled)
+    e, c = doubles(eager), doubles(compiled)
     both = e.isfinite() & c.isfinite()
-    error, scale = _rms((e - c)[both]), _rms(e[both])
+    error, scale = rms((e - c)[both]), rms(e[both])
     if bool((e.isnan() != c.isnan()).any()):
         return Difference(path, "nan", _classes(e, c, None), 1.0)
     away = torch.where(both, (c - e).abs(), torch.zeros_like(e))
@@ -189,17 +193,17 @@ def _without_reference(path: str, eager: torch.Tensor, compiled: torch.Tensor) -
     return Difference(path, "values", line, error / (scale or 1.0), excused=excused)
 
 
-def _comparable(reference: Any, eager: torch.Tensor) -> bool:
+def comparable(reference: Any, eager: torch.Tensor) -> bool:
     return isinstance(reference, torch.Tensor) and reference.shape == eager.shape
 
 
-def _doubles(tensor: torch.Tensor) -> torch.Tensor:
+def doubles(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.dtype.is_complex:
         return torch.view_as_real(tensor.to(torch.complex128))
     return tensor.to(torch.float64)
 
 
-def _rms(tensor: torch.Tensor) -> float:
+def rms(tensor: torch.Tensor) -> float:
     return float(tensor.square().mean().sqrt()) if tensor.numel() else 0.0
 
 
@@ -207,7 +211,7 @@ def _epsilon(dtype: torch.dtype) -> float:
     return float(torch.finfo(dtype).eps)
 
 
-def _first(mask: torch.Tensor) -> tuple[int, ...]:
+def first_of(mask: torch.Tensor) -> tuple[int, ...]:
     return _unravel(int(mask.flatten().to(torch.uint8).argmax()), mask.shape)
 
 
@@ -220,7 +224,7 @@ def _unravel(index: int, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _classes(e: torch.Tensor, c: torch.Tensor, r: torch.Tensor | None) -> str:
-    place = _first((e.isnan() != c.isnan()) | (e.isfinite() != c.isfinite()))
+    place = first_of((e.isnan() != c.isnan()) | (e.isfinite() != c.isfinite()))
     reference = f", float64 {r[place].item():g}" if r is not None else ""
     return f"at {list(place)} compiled gives {c[place].item():g}, eager {e[place].item():g}{reference}"
 
