@@ -16,6 +16,7 @@ from torchsleuth.case import checks, folder
 from torchsleuth.case.failure import Failure
 from torchsleuth.case.ir import Node, operators
 from torchsleuth.case.model import Case
+from torchsleuth.case.operator_names import bare
 from torchsleuth.checkpoints import Checkpoints, Pace
 from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.locate.divergence import Diverging
@@ -97,7 +98,7 @@ class Reduction:
                 finding = replace(finding, chance=measured(self.bench, case, way, finding.failure, self.placing.say))
             return finding
         folder.save(case, self.home / "smallest")
-        return replace(finding, repro=repro, culprit=_culprit_left(finding.culprit, case))
+        return replace(finding, repro=repro, culprit=culprit_left(finding.culprit, case))
 
     def _smallest_known(self, found: minimise.Reduced) -> tuple[Case, Way]:
         """What this reduction came to, or what an earlier one had when it was cut short."""
@@ -137,10 +138,20 @@ def _diverging(known: Culprit, node: Node | None) -> Culprit:
     return Culprit(node.target, known.compiler_pass, known.source or node.source)
 
 
-def _culprit_left(known: Culprit, case: Case) -> Culprit:
-    """What the error named; else the only operator that is left; else only where the last one stands."""
+def culprit_left(known: Culprit, case: Case) -> Culprit:
+    """What the error named; else the only operator that is left; else only where the last one stands.
+
+    Where numbers began to be wrong may be behind the culprit, whose own result may be decided by rounding:
+    what fails without it is not its fault.
+    """
     calls = [n for n in case.graph.nodes if n.is_call]
     sources = [n.source for n in calls if n.source]
+    if known.op and case.check is not None and not any(_same_place(known, n) for n in calls):
+        known = replace(known, op=None, source=None)
     if len(calls) != 1:
         return replace(known, source=known.source or (sources[-1] if sources else None))
     return Culprit(known.op or calls[0].target, known.compiler_pass, known.source or calls[0].source)
+
+
+def _same_place(known: Culprit, node: Node) -> bool:
+    return bare(known.op or "") == bare(node.target) or (known.source is not None and known.source == node.source)
