@@ -104,3 +104,28 @@ def test_the_body_of_a_higher_order_operator_takes_its_place(tmp_path: Path) -> 
     assert ran.failure["repro"]["form"] == "torch.compile"
     assert "torch.tanh(" in ran.repro
     assert "cond" not in ran.repro
+
+
+def test_of_a_graph_that_no_script_can_hold_the_operators_make_one(tmp_path: Path) -> None:
+    """Compiled autograd hands Dynamo lists of tensors and functions without a name."""
+    ran = torchsleuth_run(
+        tmp_path,
+        "train.py",
+        options=(),
+        train="""
+            import torch
+            import torch._inductor.config
+            torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = "compile_error"
+            torch._dynamo.config.compiled_autograd = True
+            weight = torch.randn(4, 4, requires_grad=True)
+            weight.register_hook(torch.relu)
+
+            @torch.compile
+            def step(x):
+                (x @ weight).sin().sum().backward()
+
+            step(torch.randn(2, 4))
+        """,
+    )
+    assert (ran.failure["repro"]["ops"], ran.failure["repro"]["form"]) == (1, "torch.compile")
+    assert "torch.relu(" in ran.repro

@@ -97,16 +97,27 @@ def reduce_case(
     """The smallest of what the Case and, where that promises more, its ATen graph can be reduced to."""
     run = _Run(failure, means, means.bench.judged)
     way = Way(form, data, means.home)
-    flat = flattened(inner) if inner is not None and form is not Form.INNER else None
+    if form is Form.INNER:
+        return _of_inner(run, case, way, hints, facts)
+    flat = flattened(inner) if inner is not None else None
     if flat is not None and has_levels(case.graph):
-        found = run.flat(flat)
+        found = run.flat(flat, means.home / "inner")
         if found is not None and operators(found.case.graph) <= _FEW_OF_LEVELS:
             return found
         return _smaller(run.reduce(case, way, hints), found)
     found = run.reduce(case, way, hints, facts)
     if flat is None or operators(found.case.graph) <= _FEW:
         return found
-    return _smaller(found, run.flat(flat))
+    return _smaller(found, run.flat(flat, means.home / "inner"))
+
+
+def _of_inner(run: _Run, case: Case, way: Way, hints: Hints, facts: Facts | None) -> Reduced:
+    """Of the graph before AOTAutograd no script can be written; of the operators after it, one often can."""
+    found = run.flat(flattened(case), way.home)
+    if found is None:
+        found = run.reduce(case, way, hints, facts)
+        found = run.flat(flattened(found.case), way.home) or found
+    return found
 
 
 def _smaller(first: Reduced, second: Reduced | None) -> Reduced:
@@ -208,12 +219,12 @@ class _Run:
         tried = self.means.bench.try_cases([case], way.home, way.form, data=way.data)[0]
         return same_failure(tried, self.failure)
 
-    def flat(self, case: Case) -> Reduced | None:
+    def flat(self, case: Case | None, home: Path) -> Reduced | None:
         """From the ATen graph, where that fails alike under torch.compile."""
-        if time.monotonic() > self.means.until or self.means.stopped():
+        if case is None or time.monotonic() > self.means.until or self.means.stopped():
             return None
         self.means.say(f"trying its {counted(case)} after AOTAutograd as a program")
-        way = Way(Form.COMPILE, False, self.means.home / "inner")
+        way = Way(Form.COMPILE, False, home)
         tried = self.means.bench.try_cases([case], way.home, way.form)[0]
         if not same_failure(tried, self.failure):
             return None
