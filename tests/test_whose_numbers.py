@@ -71,6 +71,7 @@ def looked(
         ({"compared": 0, "alone": False, "eager": False}, "dynamo", "comparing hides it"),
         ({"compared": 0, "alone": False, **_BELOW, "uncached": False}, "inductor", "Inductor is to blame"),
         ({"compared": 0, "alone": False, **_BELOW, "uncached": True}, "inductor", "caches of compiled graphs"),
+        ({"compared": 0, "alone": False, "excused": True, **_BELOW, "uncached": True}, "inductor", "caches of"),
         ({"compared": 0, "kinds": True}, "", "compared with eager"),
         ({"eager": False}, "dynamo", "Dynamo is to blame"),
         ({"eager": True, "aot_eager": False}, "aot", "AOTAutograd is to blame"),
