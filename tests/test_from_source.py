@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,13 @@ def test_arguments_are_given_to_the_script(tmp_path: Path) -> None:
     assert made is not None
     assert made.startswith("from __future__ import annotations\nimport sys\nsys.argv[1:] = ['--epochs', '1']\n")
     compile(made, "repro.py", "exec")
+
+
+def test_a_program_that_torchrun_started_is_given_a_world_of_its_own(tmp_path: Path) -> None:
+    process = found(tmp_path, text="import torch\n").process
+    launched = dataclasses.replace(process, hello={**process.hello, "rank": "1"})
+    assert 'RANK="0"' in str(whole.text_of(launched))
+    assert "RANK" not in str(whole.text_of(process))
 
 
 @pytest.mark.parametrize("argv", [["python", "-m", "pytest"], ["python", "-c", "x"], ["python", "gone.py"], []])

@@ -82,3 +82,12 @@ def test_the_line_of_an_operator_that_stands_once() -> None:
 def test_nobody_knows_which_of_several_lines_it_was() -> None:
     assert named.line_of("aten.relu.default", [case_of(("aten.relu.default", 3), ("aten.relu.default", 4))]) is None
     assert named.line_of("aten.relu.default", [case_of(("aten.mm.default", 3))]) is None
+
+
+def test_the_standard_library_is_nobodys_line() -> None:
+    inside = 'from user code:\n   File "{}", line 141, in __exit__\n    next(self.gen)\n'
+    python = "/usr/lib/python3.11/contextlib.py"
+    assert named.line_named(failing_with(inside.format(python))) is None
+    assert named.function_at(f"{python}:141 in __exit__") is None
+    library = "/usr/lib/python3.11/site-packages/models/net.py"
+    assert named.line_named(failing_with(inside.format(library))) == Source(library, 141, "__exit__", "next(self.gen)")

@@ -25,6 +25,7 @@ def line_named(failure: Failure) -> Source | None:
     """torch appends the user's own stack to errors of Dynamo and of graph interpreters."""
     blocks = _USERS.findall(failure.text)
     lines = _FILE.findall(blocks[-1]) if blocks else []
+    lines = [row for row in lines if not _is_pythons(row[0])]
     users = [row for row in lines if not _is_library(row[0])] or lines
     if not users:
         return None
@@ -35,7 +36,12 @@ def line_named(failure: Failure) -> Source | None:
 def function_at(place: str) -> Source | None:
     """From `file:line in function`: what was being compiled, where the error names no line in it."""
     found = re.fullmatch(r"(.+):(\d+) in (\S+)", place)
-    return Source(found[1], int(found[2]), found[3]) if found else None
+    return Source(found[1], int(found[2]), found[3]) if found and not _is_pythons(found[1]) else None
+
+
+def _is_pythons(file: str) -> bool:
+    """Of the standard library: a `with` that Dynamo compiles by itself says nothing of who wrote it."""
+    return bool(re.search(r"[/\\]lib(?:64)?[/\\]python\d+\.\d+[/\\]", file)) and not _is_library(file)
 
 
 def _is_library(file: str) -> bool:

@@ -10,6 +10,11 @@ from torchsleuth.watch.launcher import script_of
 from torchsleuth.watch.session import Process
 
 _MOST = 200_000  # characters of a file that is worth trying
+# For a program that a launcher started, as torchrun does: a world of this process alone, at any port that is free.
+_ALONE = (
+    'import os\nos.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", LOCAL_WORLD_SIZE="1", '
+    'MASTER_ADDR="127.0.0.1", MASTER_PORT="0")\n'
+)
 
 
 def file_of(process: Process) -> Path | None:
@@ -30,6 +35,8 @@ def text_of(process: Process) -> str | None:
         return None
     arguments = words[words.index(script) + 1 :]
     given = f"import sys\nsys.argv[1:] = {arguments!r}\n" if arguments else ""
+    if process.hello.get("rank") is not None:
+        given += _ALONE
     future = "from __future__ import annotations\n"
     return (future if future in text else "") + given + text.replace(future, "") if len(text) < _MOST else None
 
