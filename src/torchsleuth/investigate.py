@@ -302,7 +302,11 @@ def _move(kept: Path, home: Path) -> None:
 
 
 def _load_inner(home: Path, check: Check | None, phase: Phase) -> Case | None:
-    inner = folder.load(home / "inner", ours=True) if (home / "inner").is_dir() else None
+    """The graph after AOTAutograd, where it could be kept: the Case is whole without it."""
+    try:
+        inner = folder.load(home / "inner", ours=True) if (home / "inner").is_dir() else None
+    except SleuthError:
+        return None
     return inner and replace(inner, check=check, phase=phase)
 
 

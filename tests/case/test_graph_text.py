@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 from case_helpers import exactly, graph_of, relu_graph, through_text
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from torchsleuth.case import graph_text
+from torchsleuth.case import from_torch, graph_text
 from torchsleuth.case.expressions import read, show
 from torchsleuth.case.ir import Graph, Made, Name, Node, Op, Ref, Source, Unknown, Value, inputs_of, operators
 from torchsleuth.errors import DamagedCase
@@ -315,3 +316,15 @@ def test_what_is_no_graph_is_not_written(nodes: tuple[Node, ...]) -> None:
 def test_references_are_found_again(graph: Graph) -> None:
     for before, after in zip(graph.nodes, through_text(graph).nodes, strict=True):
         assert list(inputs_of(before)) == list(inputs_of(after))
+
+
+def test_inputs_come_first_where_freezing_put_folded_weights_before_them() -> None:
+    graph = torch.fx.Graph()
+    weight = graph.get_attr("weight")
+    x = graph.placeholder("x")
+    graph.output((graph.call_function(torch.mul, (x, weight)),))
+    module = torch.fx.GraphModule({"weight": torch.ones(2)}, graph)
+    kept = from_torch.graph_of(module, from_torch.Tensors())
+    assert exactly(through_text(kept)) == exactly(kept)
+    text = graph_text.write(kept)
+    assert text.index("forward(self, x)") < text.index("weight = self.weight")

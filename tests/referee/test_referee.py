@@ -255,3 +255,19 @@ def test_copies_keep_what_is_not_computed_yet(lazy: str) -> None:
     assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
     assert copy.untyped_storage().data_ptr() != given.untyped_storage().data_ptr()
     assert copy.stride() == given.stride()
+
+
+def test_tensors_that_the_graph_holds_are_wide_in_the_reference_and_left_alone() -> None:
+    """So are parameters that are to be frozen."""
+    graph = torch.fx.Graph()
+    x, weight, bias, count = graph.placeholder("x"), *(graph.get_attr(name) for name in ("weight", "bias", "count"))
+    graph.call_method("add_", (count, 1))
+    found = graph.call_function(torch.conv2d, (x, weight, bias))
+    graph.output(graph.call_function(torch.add, (found, count)))
+    held = {"weight": torch.nn.Parameter(torch.randn(4, 3, 3, 3)), "bias": torch.nn.Parameter(torch.randn(4))}
+    module = torch.fx.GraphModule({**held, "count": torch.zeros(1)}, graph)
+    report = refereed(
+        module.forward, lambda x: torch.conv2d(x, held["weight"], held["bias"]) * 1.01 + 1, torch.randn(2, 3, 8, 8)
+    )
+    assert ["against float64" in d.text for d in report.wrong] == [True]
+    assert module.count.item() == 0

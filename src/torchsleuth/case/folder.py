@@ -25,8 +25,9 @@ _NOT_THE_USERS = {*sys.stdlib_module_names, "torch", "torchsleuth", "numpy", "bu
 
 def save(case: Case, folder: Path) -> None:
     """Everything but the tensors' bytes, which `tensors.save` writes."""
+    text = graph_text.write(case.graph)  # raises what it cannot hold, before there is half a Case
     folder.mkdir(parents=True, exist_ok=True)
-    files.write_text(folder / GRAPH, graph_text.write(case.graph))
+    files.write_text(folder / GRAPH, text)
     files.write_json(folder / META, to_json(case))
 
 

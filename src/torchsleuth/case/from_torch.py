@@ -51,7 +51,8 @@ class Tensors:
 
 
 def graph_of(module: torch.fx.GraphModule, tensors: Tensors) -> Graph:
-    nodes = tuple(_node(n) for n in module.graph.nodes)
+    # Freezing puts what it folded before the inputs; as text, inputs come first, and nothing minds.
+    nodes = tuple(_node(n) for n in sorted(module.graph.nodes, key=lambda n: n.op != "placeholder"))
     bodies: dict[str, Graph] = {}
     kept: dict[str, int] = {}
     modules: dict[str, str] = {}

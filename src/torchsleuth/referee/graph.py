@@ -66,7 +66,7 @@ def check_call(
 
 def observe(function: Function, inputs: Sequence[Any], *, backward: bool) -> list[Seen]:
     given = copies(inputs)
-    outputs = function(*given)
+    outputs = _with_copied_attributes(function)(*given)
     seen = list(flatten(outputs, "out"))
     if backward:
         run_backward(outputs)
@@ -76,6 +76,21 @@ def observe(function: Function, inputs: Sequence[Any], *, backward: bool) -> lis
             if backward and value.requires_grad:
                 seen += flatten(value.grad, f"inputs[{i}].grad")
     return seen
+
+
+def _with_copied_attributes(function: Function) -> Function:
+    """Of a graph that holds tensors itself (parameters, where they are frozen): run on copies of these, too.
+
+    A float64 run needs them wide, and none may write to those of the program.
+    """
+    module = getattr(function, "__self__", None)
+    if not isinstance(module, torch.fx.GraphModule):
+        return function
+    held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    if not held:
+        return function
+    own = dict(zip(held, copies(list(held.values())), strict=True))
+    return lambda *args: torch.func.functional_call(module, own, args)
 
 
 def run_backward(outputs: Any) -> None:
