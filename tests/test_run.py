@@ -60,7 +60,7 @@ def torchsleuth_run(cwd: Path, *words: str, options: tuple[str, ...] = ("--no-mi
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     try:
-        stdout, stderr = process.communicate(timeout=300)
+        stdout, stderr = process.communicate(timeout=600)
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
