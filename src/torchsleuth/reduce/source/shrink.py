@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from torchsleuth.reduce import search
 from torchsleuth.reduce.oracle import OutOfBudget
-from torchsleuth.reduce.source import arguments, expressions, inlining, loops, modules, statements
+from torchsleuth.reduce.source import arguments, expressions, imports, inlining, loops, modules, statements
 from torchsleuth.reduce.source.backends import on_backend
 
 JudgeTexts = Callable[[Sequence[str]], Sequence[bool]]  # does each fail in the same way?
@@ -40,6 +40,7 @@ class Shrinker:
             for _ in range(_ROUNDS):
                 before = self.text
                 self._fewer_statements()
+                self._tidy("fewer names of imports", imports.fewer_names)
                 self._tidy("defaults in the place of arguments", arguments.defaults)
                 self._tidy("bodies in the place of what wraps them", statements.unwrapped)
                 self._tidy("a part in the place of the whole model", modules.parts)
