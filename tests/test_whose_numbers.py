@@ -26,7 +26,7 @@ class Reruns:
     numbers: Summary
     kinds: Summary
     fails: bool  # with compilation off
-    passes: Mapping[str, bool | None]  # by backend, or "alone", or "uncached"; None: it did not end
+    passes: Mapping[str, bool | None]  # by backend, or "alone", "uncached", "casts"; None: it did not end
 
     def with_numbers(self, wanted: str) -> Summary:
         return self.kinds if wanted == "kinds" else self.numbers
@@ -36,6 +36,9 @@ class Reruns:
 
     def passes_with_graphs_on(self, backend: str) -> bool | None:
         return self.passes[backend]
+
+    def passes_rounding_alike(self) -> bool | None:
+        return self.passes["casts"]
 
     def passes_alone(self, *, cached: bool = True) -> bool | None:
         return self.passes["alone" if cached else "uncached"]
@@ -77,7 +80,11 @@ def looked(
         ({"eager": True, "aot_eager": False}, "aot", "AOTAutograd is to blame"),
         ({"eager": True, "aot_eager": True, _DECOMPOSED: False}, "decomposition", "a decomposition is to blame"),
         ({"eager": True, "aot_eager": True, _DECOMPOSED: True}, "inductor", "Inductor is to blame"),
-        ({"eager": True, "excused": True}, None, "is not wrong"),
+        ({"eager": True, "excused": True, "sleuth_nudged": False}, None, "is not wrong"),
+        ({"eager": True, "excused": True, "sleuth_nudged": None}, None, "is not wrong"),
+        ({"eager": True, "excused": True, "sleuth_nudged": True, "casts": True}, None, "is not wrong"),
+        # It is no matter of rounding, although there is some.
+        ({**_BELOW, "excused": True, "sleuth_nudged": True, "casts": False}, "inductor", "Inductor is to blame"),
         # A rerun that Ctrl-C or its time limit ended blames nobody.
         ({"eager": None}, None, "not seen to end"),
         ({"eager": True, "aot_eager": None}, None, "not seen to end"),

@@ -37,6 +37,11 @@ TABLE = (
         "these modes: if it fails here and not in sleuth_eager, one of them is at fault",
     ),
     Row(
+        "sleuth_nudged",
+        "Dynamo's graph in eager, each rounded result moved by some units in the last place",
+        "rounding: if your program passes with it, that compiled code rounds otherwise is not why it fails",
+    ),
+    Row(
         "sleuth_pre_dispatch",
         "Dynamo's graph traced into ATen operators, with autograd and autocast in it; NotTraceable for torch.func",
         "Dynamo, and the tracing into ATen operators",

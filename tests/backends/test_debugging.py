@@ -101,7 +101,7 @@ def test_a_right_model_is_as_in_eager(backend: Any, dynamic: bool) -> None:
     want = observed(plain, plain)
     got = observed(torch.compile(model, backend=backend, dynamic=dynamic), model)
     assert len(want) == 13
-    torch.testing.assert_close(got, want)
+    torch.testing.assert_close(got, want, **near(backend))
 
 
 @pytest.mark.parametrize("backend", [b for _, b in EVERY], ids=[name for name, _ in EVERY])
@@ -112,7 +112,12 @@ def test_a_right_model_in_inference(backend: Any) -> None:
     for mode in (torch.no_grad, torch.inference_mode):
         torch._dynamo.reset()
         with mode():
-            torch.testing.assert_close(torch.compile(model, backend=backend)(x), model(x))
+            torch.testing.assert_close(torch.compile(model, backend=backend)(x), model(x), **near(backend))
+
+
+def near(backend: Any) -> dict[str, float]:
+    """What is moved on purpose may be apart; where nothing is, torch's own tolerances hold."""
+    return {"rtol": 1e-4, "atol": 1e-3} if backend == "sleuth_nudged" else {}
 
 
 # --- operators to be caught ----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from torchsleuth.referee.nudged import Nudged
 from torchsleuth.referee.referee import Report, referee
 from torchsleuth.referee.values import Seen
 
@@ -64,3 +65,15 @@ def test_a_model_that_refuses_moved_values_is_excused_as_before() -> None:
         lambda: [Seen("out", demanding(*_inputs()))], lambda: [Seen("out", _flooded(*_inputs()))], same_kernels=True
     )
     assert (report.wrong, len(report.excused)) == ((), 1)
+
+
+def test_moved_far_every_float_moves_by_some_of_its_own_units() -> None:
+    for dtype, most in ((torch.float32, 3e-6), (torch.bfloat16, 2e-2), (torch.float16, 3e-3)):
+        x = torch.rand(1000).to(dtype) + 1
+        with Nudged(0, far=True):
+            moved = x.exp()
+        apart = ((moved - x.exp()).double() / x.exp().double()).abs()
+        assert 0 < float(apart.max()) < most
+        assert float((apart > 0).double().mean()) > 0.4
+    with Nudged(0, far=True):
+        assert torch.equal(torch.arange(5) * 2, torch.tensor([0, 2, 4, 6, 8]))

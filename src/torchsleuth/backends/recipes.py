@@ -9,6 +9,7 @@ from torch.overrides import TorchFunctionMode
 
 from torchsleuth.backends.operator_mode import OperatorMode
 from torchsleuth.backends.recipe import Recipe
+from torchsleuth.referee.nudged import Nudged
 
 
 class PassOn(TorchFunctionMode):
@@ -20,11 +21,16 @@ class PassOn(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+def _nudged() -> Nudged:
+    return Nudged(seed=0, far=True)
+
+
 RECIPES: dict[str, Recipe] = {
     "sleuth_eager": Recipe(),
     "sleuth_eager_marked": Recipe(marked=True),
     "sleuth_schema": Recipe(checks=("schema",)),
     "sleuth_function_modes": Recipe(modes=(PassOn,)),
+    "sleuth_nudged": Recipe(modes=(_nudged,)),
     "sleuth_pre_dispatch": Recipe(capture="pre_dispatch"),
     "sleuth_torchscript": Recipe(run="torchscript"),
     "sleuth_aot": Recipe(capture="aot"),

@@ -75,6 +75,12 @@ class Again:
         code = self._run(name, override, self._session(name), Options(hang_after=0))
         return None if code is None else code == 0
 
+    def passes_rounding_alike(self) -> bool | None:
+        """Inductor rounds each step as eager does, where it can; None: it was not seen to end."""
+        environment = {"TORCHINDUCTOR_EMULATE_PRECISION_CASTS": "1"}
+        code = self._run("casts", environment, self._session("casts"), Options(hang_after=0, draw_like_eager=True))
+        return None if code is None else code == 0
+
     def passes_alone(self, *, cached: bool = True) -> bool | None:
         """Nothing is compared, and only the random numbers are eager's.  Its caches are private, and filled as it goes,
         or without what AOTAutograd and Inductor keep of graphs; None: it was not seen to end.
