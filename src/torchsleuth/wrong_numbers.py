@@ -109,7 +109,7 @@ _RUNGS = (("aot_eager", "aot", "AOTAutograd"), ("aot_eager_decomp_partition", "d
 def below_dynamo(again: Again, process: Process, say: Say) -> Blamed | None:
     """The program itself on what stands between Dynamo and its backend; None: it was not seen to end."""
     for backend, component, name in _RUNGS:
-        say(f"that passes: once more, with every graph on {backend}")
+        say(f"once more, with every graph on {backend}")
         passes = again.passes_with_graphs_on(backend)
         if passes is None:
             return None
