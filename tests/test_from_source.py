@@ -145,9 +145,12 @@ def test_arguments_are_given_to_the_script(tmp_path: Path) -> None:
 
 
 def test_a_program_that_torchrun_started_is_given_a_world_of_its_own(tmp_path: Path) -> None:
-    process = found(tmp_path, text="import torch\n").process
+    text = '"""A docstring."""\nfrom __future__ import annotations, division  # first\nimport torch\n'
+    process = found(tmp_path, text=text).process
     launched = dataclasses.replace(process, hello={**process.hello, "rank": "1"})
-    assert 'RANK="0"' in str(whole.text_of(launched))
+    made = str(whole.text_of(launched))
+    assert 'RANK="0"' in made
+    compile(made, "repro.py", "exec")
     assert "RANK" not in str(whole.text_of(process))
 
 

@@ -37,11 +37,6 @@ TABLE = (
         "these modes: if it fails here and not in sleuth_eager, one of them is at fault",
     ),
     Row(
-        "sleuth_nudged",
-        "Dynamo's graph in eager, each rounded result moved by some units in the last place",
-        "rounding: if your program passes with it, that compiled code rounds otherwise is not why it fails",
-    ),
-    Row(
         "sleuth_pre_dispatch",
         "Dynamo's graph traced into ATen operators, with autograd and autocast in it; NotTraceable for torch.func",
         "Dynamo, and the tracing into ATen operators",
@@ -75,6 +70,11 @@ TABLE = (
         "sleuth_fake",
         "AOTAutograd's graphs; each operator's fake kernel is compared with it (WrongFakeKernel)",
         "a fake kernel with a wrong shape, dtype, stride or device, forward and backward",
+    ),
+    Row(
+        "sleuth_nudged",
+        "AOTAutograd's graphs in eager, each rounded result moved by a few units in the last place",
+        "rounding: if your program fails with it and not with sleuth_aot, it is sensitive to rounding",
     ),
     Row(
         "sleuth_aot_torchscript",

@@ -146,7 +146,11 @@ def culprit_left(known: Culprit, case: Case) -> Culprit:
     """
     calls = [n for n in case.graph.nodes if n.is_call]
     sources = [n.source for n in calls if n.source]
-    if known.op and case.check is not None and not any(_same_place(known, n) for n in calls):
+    if (
+        known.op
+        and case.check is not None
+        and not any(_same_place(known, n) for g in case.graph.all_graphs() for n in g.nodes if n.is_call)
+    ):
         known = replace(known, op=None, source=None)
     if len(calls) != 1:
         return replace(known, source=known.source or (sources[-1] if sources else None))

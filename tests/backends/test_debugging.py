@@ -115,6 +115,23 @@ def test_a_right_model_in_inference(backend: Any) -> None:
             torch.testing.assert_close(torch.compile(model, backend=backend)(x), model(x), **near(backend))
 
 
+def test_what_is_nudged_moves_forward_and_backward() -> None:
+    def run(function: Callable[..., Any]) -> list[torch.Tensor]:
+        x = torch.linspace(-1, 1, 1000).requires_grad_()
+        out = function(x)
+        out.backward()
+        assert x.grad is not None
+        return [out.detach(), x.grad]
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x.exp().sin().sum()
+
+    moved = run(torch.compile(f, backend="sleuth_nudged"))
+    for one, other in zip(run(f), moved, strict=True):
+        assert not torch.equal(one, other)
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
+
+
 def near(backend: Any) -> dict[str, float]:
     """What is moved on purpose may be apart; where nothing is, torch's own tolerances hold."""
     return {"rtol": 1e-4, "atol": 1e-3} if backend == "sleuth_nudged" else {}

@@ -30,7 +30,6 @@ RECIPES: dict[str, Recipe] = {
     "sleuth_eager_marked": Recipe(marked=True),
     "sleuth_schema": Recipe(checks=("schema",)),
     "sleuth_function_modes": Recipe(modes=(PassOn,)),
-    "sleuth_nudged": Recipe(modes=(_nudged,)),
     "sleuth_pre_dispatch": Recipe(capture="pre_dispatch"),
     "sleuth_torchscript": Recipe(run="torchscript"),
     "sleuth_aot": Recipe(capture="aot"),
@@ -38,6 +37,7 @@ RECIPES: dict[str, Recipe] = {
     "sleuth_aot_decomp": Recipe(capture="aot", decompositions="inductor"),
     "sleuth_aot_dispatch_modes": Recipe(capture="aot", modes=(OperatorMode,)),
     "sleuth_fake": Recipe(capture="aot", checks=("fake",)),
+    "sleuth_nudged": Recipe(capture="aot", modes=(_nudged,)),
     "sleuth_aot_torchscript": Recipe(capture="aot", run="torchscript"),
     "sleuth_invoke_subgraph": Recipe(capture="aot", run="invoke_subgraph"),
 }

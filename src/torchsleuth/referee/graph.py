@@ -90,7 +90,12 @@ def _with_copied_attributes(function: Function) -> Function:
     if not held:
         return function
     own = dict(zip(held, copies(list(held.values())), strict=True))
-    return lambda *args: torch.func.functional_call(module, own, args)
+
+    def run(*args: Any) -> Any:
+        with torch_api.holding(module, own):  # torch.func.functional_call would print what the graph raises
+            return function(*args)
+
+    return run
 
 
 def run_backward(outputs: Any) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 
 from torchsleuth import torch_api
+from torchsleuth.referee import parts
 from torchsleuth.referee.rounding import rounds
 
 _UNIT = 2.0**-22  # twice what rounding does to float32
-_SOME_UNITS = 2.0**-19
+_FAR = 16  # units in the last place
 _WIDE = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 _NARROW = (torch.float16, torch.bfloat16)
 
@@ -28,8 +29,10 @@ class Nudged(torch_api.dispatch_mode()):  # type: ignore[misc]
     def __init__(self, seed: int, *, far: bool = False) -> None:
         super().__init__()
         self._seed = seed
-        self._units = dict.fromkeys(_WIDE, _SOME_UNITS if far else _UNIT)
+        self._far = far
+        self._units = dict.fromkeys(_WIDE, _UNIT)
         if far:
+            self._units = {dtype: _FAR * torch.finfo(dtype).eps for dtype in _WIDE}
             self._units |= {dtype: torch.finfo(dtype).eps for dtype in _NARROW}
         self._draws: dict[torch.device, torch.Generator] = {}
 
@@ -45,17 +48,20 @@ class Nudged(torch_api.dispatch_mode()):  # type: ignore[misc]
         written = torch_api.written_arguments(operator)
         if written or not rounds(operator, given.get("dtype")):
             return found
+        sizes = parts.sizes(operator, args, given) if self._far else None
+        if sizes is not None and isinstance(found, torch.Tensor) and found.shape == sizes[0].shape:
+            return self._moved(found, sizes[0])  # a sum is moved by what its parts round
         return _each(found, self._moved)
 
-    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _moved(self, tensor: torch.Tensor, size: torch.Tensor | None = None) -> torch.Tensor:
         if tensor.dtype not in self._units or tensor.layout is not torch.strided or not tensor.numel():
             return tensor
         draw = self._draws.get(tensor.device)
         if draw is None:
             draw = self._draws[tensor.device] = torch.Generator(tensor.device).manual_seed(self._seed)
         signs = torch.randint(0, 2, tensor.shape, device=tensor.device, generator=draw, dtype=torch.int8)
-        factor = 1 + self._units[tensor.dtype] * (2 * signs - 1).to(torch.float32)
-        moved = tensor * (factor if tensor.dtype in _NARROW else factor.to(tensor.real.dtype))
+        real = torch.float32 if tensor.dtype in _NARROW else tensor.real.dtype
+        moved = tensor + self._units[tensor.dtype] * (2 * signs - 1).to(real) * (tensor if size is None else size)
         return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device).copy_(moved)
 
 

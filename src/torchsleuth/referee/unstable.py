@@ -39,7 +39,7 @@ def far_out(
     place = first_of(away == away.max())
     line = (
         f"at {list(place)} compiled gives {c[place].item():.6g}, eager {e[place].item():.6g}, float64 "
-        f"{r[place].item():.6g}, and rounding makes it {low[place].item():.6g} to {high[place].item():.6g}, no more"
+        f"{r[place].item():.6g}; rounding only moves it between {low[place].item():.6g} and {high[place].item():.6g}"
     )
     scale = rms(r[counted])
     unit = scale or 1.0

@@ -15,6 +15,9 @@ import torch
 _TIMES_EAGER = 10.0  # compiled code sums in another order, and is not called wrong for it
 _ROUNDINGS = 10.0
 ROUNDING = "no more than rounding explains"
+_TIE = "a comparison of floats that rounding decides"
+_ALL_ROUNDING = "nothing but rounding is left in it"
+BY_ROUNDING = (ROUNDING, _TIE, _ALL_ROUNDING)
 _LAST_PLACES = 100.0  # that the same kernels may be apart, where nothing makes them differ
 _UNSTABLE = 1e-2  # of its size: what moves so far under a nudge says nothing
 
@@ -97,7 +100,7 @@ def _whole_numbers(path: str, eager: torch.Tensor, compiled: torch.Tensor, given
     )
     if count:
         return Difference(path, "values", line, count / eager.numel())
-    return Difference(path, "values", line, excused="a comparison of floats that rounding decides")
+    return Difference(path, "values", line, excused=_TIE)
 
 
 def _floats(path: str, eager: torch.Tensor, compiled: torch.Tensor, given: References) -> Difference | None:
@@ -127,7 +130,7 @@ def _floats(path: str, eager: torch.Tensor, compiled: torch.Tensor, given: Refer
     if not bool(counted.any()):
         if bool((e.isfinite() != c.isfinite()).any()):
             return Difference(path, "nan", _classes(e, c, r), excused="float64 sides with compiled, not with eager")
-        return Difference(path, "values", "all of it is rounding", excused="nothing but rounding is left in it")
+        return Difference(path, "values", "all of it is rounding", excused=_ALL_ROUNDING)
     away = torch.where(counted, (c - r).abs(), torch.zeros_like(e))
     place = _unravel(int(away.argmax()), e.shape)
     line = (

@@ -101,6 +101,7 @@ from torchsleuth.torch_api.values import (
     expression_of as expression_of,
     has_hooks as has_hooks,
     hint_of as hint_of,
+    holding as holding,
     is_fake as is_fake,
     is_symbolic as is_symbolic,
     is_wrapper_subclass as is_wrapper_subclass,

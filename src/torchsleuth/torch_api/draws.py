@@ -31,7 +31,8 @@ def draw_in_order(graph: ModuleType) -> Callable[[], None]:
 
     @functools.wraps(original)
     def update_scheduler(self: Any) -> Any:
-        _one_after_another(self)
+        with contextlib.suppress(Exception):  # inside the user's compilation: better in any order than not at all
+            _one_after_another(self)
         return original(self)
 
     holder._update_scheduler = update_scheduler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
@@ -76,3 +77,11 @@ def source_name(placeholder: torch.fx.Node) -> str:
         source = getattr(argument, "source", None)
     name = getattr(source, "name", "")
     return str(name() if callable(name) else name)
+
+
+def holding(module: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> contextlib.AbstractContextManager[None]:
+    """The module with these in the place of its own parameters and buffers, tied ones together."""
+    from torch.nn.utils import stateless
+
+    found: contextlib.AbstractContextManager[None] = stateless._reparametrize_module(module, tensors, tie_weights=True)
+    return found

@@ -30,6 +30,7 @@ class Again:
         self._logs = logs
         self._limit = max(_LEAST, _PATIENCE * seconds)
         self._eager: bool | None = None
+        self._passed: dict[str, bool | None] = {}  # by backend
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = threading.Event()
 
@@ -70,10 +71,12 @@ class Again:
 
     def passes_with_graphs_on(self, backend: str) -> bool | None:
         """Every graph compiled by this backend, whatever the program asks for; None: it was not seen to end."""
-        name = "dynamo" if backend == "eager" else backend
-        override = {"TORCH_COMPILE_OVERRIDE_BACKENDS": f">=0:{backend}"}
-        code = self._run(name, override, self._session(name), Options(hang_after=0))
-        return None if code is None else code == 0
+        if backend not in self._passed:
+            name = "dynamo" if backend == "eager" else backend
+            override = {"TORCH_COMPILE_OVERRIDE_BACKENDS": f">=0:{backend}"}
+            code = self._run(name, override, self._session(name), Options(hang_after=0))
+            self._passed[backend] = None if code is None else code == 0
+        return self._passed[backend]
 
     def passes_rounding_alike(self) -> bool | None:
         """Inductor rounds each step as eager does, where it can; None: it was not seen to end."""

@@ -30,15 +30,17 @@ def text_of(process: Process) -> str | None:
         return None
     try:
         text = file.read_text(encoding="utf-8")
-        ast.parse(text)
+        tree = ast.parse(text)
     except (OSError, ValueError, SyntaxError):
         return None
     arguments = words[words.index(script) + 1 :]
     given = f"import sys\nsys.argv[1:] = {arguments!r}\n" if arguments else ""
     if process.hello.get("rank") is not None:
         given += _ALONE
-    future = "from __future__ import annotations\n"
-    return (future if future in text else "") + given + text.replace(future, "") if len(text) < _MOST else None
+    future = [s.end_lineno or 0 for s in tree.body if isinstance(s, ast.ImportFrom) and s.module == "__future__"]
+    rows = text.splitlines(keepends=True)
+    at = max(future, default=0)  # nothing but a docstring may stand before those
+    return "".join([*rows[:at], given, *rows[at:]]) if len(text) < _MOST else None
 
 
 def imported(text: str) -> tuple[str, ...]:
