@@ -212,7 +212,7 @@ for s in (0.5, 1.5):
 @pytest.mark.slow
 def test_small_scripts_are_made_of_breaks_and_recompilations(tmp_path: Path) -> None:
     script = torch_script(tmp_path, MANY)
-    ended = explain_command(tmp_path, "--minimize", "--budget", "40", sys.executable, str(script), env=ENVIRONMENT)
+    ended = explain_command(tmp_path, "--minimize", "--budget", "120", sys.executable, str(script), env=ENVIRONMENT)
     assert ended.returncode == 0, ended.stderr
     found = facts(tmp_path)
     made = {e["example"]["path"]: e["example"] for kind in ("breaks", "recompiles") for e in found[kind]}
