@@ -73,9 +73,10 @@ def whose(seen: Summary, again: Again, say: Say, notes: tuple[str, ...] = ()) ->
     if not passes:
         note = "it passes with compilation off and fails with every graph run in eager: Dynamo is to blame"
         return Looked(replace(seen, found=(_blamed("dynamo", seen),)), (*notes, note))
-    if seen.excused and _rounding_may_be_why(again, say):
+    rounding = _why_rounding(again, say) if seen.excused else ""
+    if rounding:
         told = [f"compiled differs from eager, and is not wrong: {line}" for line in seen.excused[:3]]
-        return Looked(seen, (*notes, *told, _ROUNDING))
+        return Looked(seen, (*notes, *told, rounding))
     assert seen.reference is not None
     blamed = below_dynamo(again, seen.reference, say)
     if blamed is None:
@@ -87,16 +88,16 @@ def whose(seen: Summary, again: Again, say: Say, notes: tuple[str, ...] = ()) ->
     return Looked(replace(seen, found=(_blamed(blamed.component, seen),)), (*notes, note))
 
 
-def _rounding_may_be_why(again: Again, say: Say) -> bool:
-    """Nearly every graph rounds otherwise than eager: that says nothing of a program that does not mind."""
+def _why_rounding(again: Again, say: Say) -> str:
+    """What shows that the program minds rounding, or nothing: nearly every graph rounds otherwise than eager."""
     say("compiled code rounds otherwise: once more, with every graph on aot_eager, which rounds as eager does")
     if again.passes_with_graphs_on("aot_eager") is False:
-        return False
+        return ""
     say("once more, with every result moved by a few units in the last place")
     if not again.passes_with_graphs_on("sleuth_nudged"):
-        return True
+        return _SENSITIVE
     say("that passes: once more, compiled and rounding each step as eager does")
-    return again.passes_rounding_alike() is not False
+    return "" if again.passes_rounding_alike() is False else _ROUNDING
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,10 @@ def _backend_of(process: Process) -> str:
 _ROUNDING = (
     "eager rounds each step to the dtype, compiled code only the last; where that decides, the program asks for more "
     "precision than its dtype has; torch._inductor.config.emulate_precision_casts = True rounds alike"
+)
+_SENSITIVE = (
+    "the program is sensitive to rounding: in eager, with each result moved by a few units in the last place "
+    '(backend="sleuth_nudged"), it was not seen to pass either'
 )
 _NOT_SEEN_TO_END = "it passes with compilation off; run again with other backends, it was not seen to end"
 

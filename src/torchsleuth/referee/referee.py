@@ -87,8 +87,8 @@ def _not_even_by_rounding(
     for one in excused:
         e, c = values[one.path]
         given, found = references.get(one.path), None
-        decided = given is not None and one.excused in verdict.BY_ROUNDING
-        if decided and given is not None and isinstance(e, torch.Tensor) and isinstance(c, torch.Tensor):
+        tensors = isinstance(e, torch.Tensor) and isinstance(c, torch.Tensor)
+        if given is not None and tensors and one.excused in verdict.BY_ROUNDING:
             found = unstable.far_out(one.path, e, c, given)
             if found is not None:
                 more = _nudged(eager, given.nudge, _MORE_SEEDS, {d.path for d in excused}) if more is None else more
