@@ -88,15 +88,21 @@ def test_a_verification_on_the_way_is_due_when_much_is_gained_and_it_costs_littl
 ) -> None:
     now = [0.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    pace = Pace(cost=10.0, ops=100)
-    now[0] = 79.0
+    pace = Pace(cost=10.0)
+    now[0] = 29.0
+    assert not pace.due(100), "something small may be found yet"
+    now[0] = 31.0
+    assert pace.due(100), "nothing was verified so far"
+    with pace.spending(100):
+        now[0] = 41.0
+    now[0] = 120.0
     assert not pace.due(10), "80 seconds of work for a verification of 10"
-    now[0] = 81.0
+    now[0] = 122.0
     assert not pace.due(51), "not half as large"
     assert pace.due(50)
-    with pace.spending():
-        now[0] = 101.0
+    with pace.spending(50):
+        now[0] = 142.0
     assert not pace.due(20)
-    now[0] = 101.0 + 8 * 20 + 1
+    now[0] = 142.0 + 8 * 20 + 1
     assert not pace.due(26), "half of what is in place by now"
     assert pace.due(25)

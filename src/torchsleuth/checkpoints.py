@@ -21,6 +21,7 @@ from torchsleuth.judge.bench import Bench, Way
 FOLDER = "checkpoints"
 _MOST = 12  # files; the largest go first
 _MOST_DATA = 64 * 2**20  # bytes; a checkpoint is a convenience, not a copy of the weights
+_PATIENCE = 30.0  # seconds without anything verified
 _WORTH = 8.0  # times what the last verification took, to work on before the next
 
 
@@ -70,21 +71,26 @@ class Checkpoints:
 
 
 class Pace:
-    """When to verify on the way: often enough that little is lost on Ctrl-C, seldom enough to cost little."""
+    """When to verify on the way: often enough that little is lost on Ctrl-C, seldom enough to cost little.
 
-    def __init__(self, cost: float, ops: int) -> None:
+    The first is not verified before there is a smaller one, or none has been found for a while.
+    """
+
+    def __init__(self, cost: float) -> None:
         self._cost = cost
-        self._in_place = ops
+        self._in_place: int | None = None  # operators of what was verified last; None: nothing was
         self._since = time.monotonic()
 
     def due(self, ops: int) -> bool:
-        if 2 * ops > self._in_place or time.monotonic() - self._since < _WORTH * self._cost:
-            return False
-        self._in_place = ops
-        return True
+        waited = time.monotonic() - self._since
+        if self._in_place is None:
+            return waited >= max(_PATIENCE, self._cost)
+        return 2 * ops <= self._in_place and waited >= _WORTH * self._cost
 
     @contextlib.contextmanager
-    def spending(self) -> Iterator[None]:
+    def spending(self, ops: int) -> Iterator[None]:
+        """While a Case of so many operators is verified."""
+        self._in_place = ops
         began = time.monotonic()
         try:
             yield

@@ -5,39 +5,38 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from torchsleuth import from_source, minimise
-from torchsleuth.afterwards import Afterwards
+from torchsleuth import from_source, minimise, starts
+from torchsleuth.afterwards import Afterwards, Known
 from torchsleuth.case import files, folder
 from torchsleuth.case.failure import Failure, Kind, Phase
 from torchsleuth.case.ir import Graph, operators
-from torchsleuth.case.model import Backend, Case, Check
-from torchsleuth.case.program import Form
+from torchsleuth.case.model import Case, Check
+from torchsleuth.climbing import climbed
 from torchsleuth.errors import JudgeBroken, SleuthError
 from torchsleuth.judge.base import Judge
-from torchsleuth.judge.bench import Bench, Tried, Way
+from torchsleuth.judge.bench import Bench
 from torchsleuth.judge.choose import open_judge
-from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.setting import setting
 from torchsleuth.locate import named
-from torchsleuth.locate.ladder import Component, Ladder, climb
+from torchsleuth.locate.ladder import Component
 from torchsleuth.placing import STOPPED, Means, Placing, Plan, hang_limit
 from torchsleuth.reduce import journal
 from torchsleuth.reduce.chance import ALWAYS
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.reduce.reducer import counted
 from torchsleuth.reduction import Reduction, measured
+from torchsleuth.starts import Start
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.rerun import Again
 from torchsleuth.write import issue
 from torchsleuth.write.findings import Culprit, Finding
 
 Say = Callable[[str], None]
-_ONCE_MORE = (1, 2, 3)  # attempts, where a Case that failed in the program passes alone
-NOW_AND_THEN = "it fails alone, now and then"
+_FRESH = 8.0  # seconds that a fresh process needs before it compiles, about
 
 
 class Investigation:
@@ -100,8 +99,9 @@ class Investigation:
         if found.case is None:
             return False
         case = replace(folder.load(found.case, ours=True), phase=found.failure.phase)
-        best, _ = self._find_form(self._bench(case, hang_limit(case)), case, None, found.case, found.failure)
-        return best is not None
+        bench = self._bench(case, hang_limit(case))
+        start = starts.of_whole(case, None, found.case, found.failure, bench, self._plan.stopped, self._say)
+        return isinstance(start, Start)
 
     # --- one failure ----------------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class Investigation:
             finding = self._reproduce(finding, case, inner, home, found, first=first)
         except JudgeBroken as error:  # by Ctrl-C, too, while it starts
             finding = replace(finding, why_not=STOPPED if self._plan.stopped() else str(error))
-        return replace(finding, seconds=time.monotonic() - began)
+        return finding if finding.seconds else replace(finding, seconds=time.monotonic() - began)
 
     def _open_journal(self, home: Path) -> None:
         self._setting = self._setting or setting(self.means.python, self.means.environment)
@@ -158,56 +158,130 @@ class Investigation:
     def _reproduce(
         self, finding: Finding, case: Case, inner: Case | None, home: Path, found: Found, *, first: bool
     ) -> Finding:
-        bench = self._bench(case, self._placing.hang_limit if found.failure.kind is Kind.HANG else self.means.deadline)
-        self._say(f"judging {finding.id}: {counted(case)}, does it fail alone?")
-        best, told = self._find_form(bench, case, inner, home, found.failure)
-        finding = replace(finding, judged=bench.judged)
-        if best is None:
-            eager = told is not None and told.startswith("eager itself fails")
-            return replace(finding, why_not=told or "it does not fail alone", eager_fails_too=eager)
-        failure = _said_alone(best, found.failure)
-        used = case if best.form is not Form.INNER or inner is None else inner
-        used = minimise.with_tolerance(used, best)
-        finding = replace(finding, failure=failure)
-        way = Way(best.form, best.with_data, home / "inner" if best.form is Form.INNER else home)
+        failure = found.failure
+        bench = self._bench(case, self._placing.hang_limit if failure.kind is Kind.HANG else self.means.deadline)
+        if not self._plan.minimize:
+            return self._unreduced(finding, case, inner, home, failure, bench, first=first)
+        reducing = minimise.Means(
+            bench, home, self.means.python, self.means.environment, self.means.path, self.means.jobs, self._share_ends,
+            self._plan.stopped, self._say,
+        )  # fmt: skip
+        probing = starts.Probing(case, reducing)
+        try:
+            return self._reduced(finding, case, inner, home, failure, reducing, probing, first=first)
+        finally:
+            probing.end()
+
+    def _unreduced(
+        self,
+        finding: Finding,
+        case: Case,
+        inner: Case | None,
+        home: Path,
+        failure: Failure,
+        bench: Bench,
+        *,
+        first: bool,
+    ) -> Finding:
+        start, finding = self._start(finding, case, inner, home, failure, bench)
+        if start is None:
+            return finding
         began = time.monotonic()
-        if told == NOW_AND_THEN:
-            finding = replace(finding, chance=measured(bench, used, way, failure, self._say))
-        finding = self._first_repro(finding, used, best, way, home, bench, first=first)
+        finding = self._of_the_whole(finding, start, home, bench, first=first)
         cost = time.monotonic() - began
-        # Only now: whoever loses patience on the ladder has a repro already.
-        ladder = self._climb(bench, used, home, best, finding)
-        repro = finding.repro
-        if self._plan.stopped() or repro is None:
-            return replace(finding, judged=bench.judged)
-        finding = replace(finding, component=ladder.component, rungs=ladder.rungs, judged=bench.judged)
-        finding = replace(finding, repro=self._placing.say_where(repro, finding, used, best))
-        known = None
-        if self._plan.minimize and finding.reproduced:
-            until = self._share_ends - min(2 * cost, self._plan.budget / 4)
-            reduction = Reduction(self._placing, self._journal, bench, home, used, inner, best, way, first, cost, until)
-            finding, known = reduction.run(finding)
         if self._plan.stopped():
             return finding
-        after = Afterwards(bench, way, lambda: self._time_left(cost), self._say, self._plan.locate)
-        finding = after.learn(finding, used, known)
+        return self._afterwards(bench, start, cost).learn(finding, start.case, None)
+
+    def _reduced(
+        self,
+        finding: Finding,
+        case: Case,
+        inner: Case | None,
+        home: Path,
+        failure: Failure,
+        means: minimise.Means,
+        probing: starts.Probing,
+        *,
+        first: bool,
+    ) -> Finding:
+        """From a guess, where one fails; the whole is judged then only to see what helps the user's own Case."""
+        bench, whole, known, cost, began = means.bench, None, None, _FRESH, time.monotonic()
+        start = starts.guess(case, failure, finding.culprit.op, means, probing)
+        if start is not None:
+            finding, known = self._reduce(finding, start, home, bench, probing, first=first)
+        if not finding.reproduced:
+            whole, finding = self._start(finding, case, inner, home, failure, bench)
+            if whole is None:
+                return finding
+            cost = _FRESH + whole.best.outcome.seconds
+            finding, known = self._reduce(finding, whole, home, bench, probing, first=first)
+        if not finding.reproduced and whole is not None:
+            finding = self._of_the_whole(finding, whole, home, bench, first=first)
+        finding = replace(finding, seconds=time.monotonic() - began)  # what follows does not make it smaller
+        if self._plan.stopped():
+            return finding
+        if whole is None:
+            self._say(f"judging the whole: {counted(case)}")
+            judged = starts.of_whole(case, inner, home, failure, bench, self._plan.stopped, self._say)
+            whole = judged if isinstance(judged, Start) else start
+        assert whole is not None
+        finding = self._afterwards(bench, whole, cost).learn(finding, whole.case, known)
         if known is not None and finding.repro is not None:
-            shown = replace(best, form=known.way.form, with_data=known.way.data)
+            shown = replace(whole.best, form=known.way.form, with_data=known.way.data)
             text = self._placing.say_where(finding.repro, finding, known.case, shown, reduced=True)
             finding = replace(finding, repro=text)
         return finding
 
-    def _first_repro(
-        self, finding: Finding, case: Case, best: Tried, way: Way, home: Path, bench: Bench, *, first: bool
-    ) -> Finding:
-        """Of the Case as the program had it; where fresh processes disagree with the judge, it may come and go."""
+    def _start(
+        self, finding: Finding, case: Case, inner: Case | None, home: Path, failure: Failure, bench: Bench
+    ) -> tuple[Start | None, Finding]:
+        """The whole, judged; without one, the finding says why."""
+        self._say(f"judging {finding.id}: {counted(case)}, does it fail alone?")
+        start = starts.of_whole(case, inner, home, failure, bench, self._plan.stopped, self._say)
+        finding = replace(finding, judged=bench.judged)
+        if not isinstance(start, Start):
+            return None, replace(finding, why_not=start, eager_fails_too=start.startswith("eager itself fails"))
+        finding = replace(finding, failure=start.failure(failure))
+        if start.now_and_then:
+            chance = measured(bench, start.case, start.way, finding.failure, self._say)
+            finding = replace(finding, chance=chance)
+        return start, finding
+
+    def _reduce(
+        self, finding: Finding, start: Start, home: Path, bench: Bench, probing: starts.Probing, *, first: bool
+    ) -> tuple[Finding, Known | None]:
+        finding = replace(finding, failure=start.failure(finding.failure), judged=bench.judged)
+        cost = _FRESH + start.best.outcome.seconds
+        until = self._share_ends - min(2 * cost, self._plan.budget / 4)
+        facts = probing.facts() if start.way.home == home else None
+        reduction = Reduction(
+            self._placing, self._journal, bench, home, start.case, start.inner, start.best, start.way, first, cost,
+            until, facts, start.diverging,
+        )  # fmt: skip
+        return reduction.run(finding)
+
+    def _of_the_whole(self, finding: Finding, start: Start, home: Path, bench: Bench, *, first: bool) -> Finding:
+        """A repro of the Case as the program had it, and the component.
+
+        Where fresh processes disagree with the judge, it may come and go.
+        """
         runs = 1 if self._plan.minimize else 3
-        repro = self._placing.write(finding, case, best, home, bench, first=first, runs=runs)
+        repro = self._placing.write(finding, start.case, start.best, home, bench, first=first, runs=runs)
         if repro.undecided and not finding.chance.flaky:
-            finding = replace(finding, chance=measured(bench, case, way, finding.failure, self._say))
+            finding = replace(finding, chance=measured(bench, start.case, start.way, finding.failure, self._say))
             if finding.chance.flaky:
-                repro = self._placing.write(finding, case, best, home, bench, first=first, runs=runs)
-        return replace(finding, repro=repro, why_not="" if repro.verified else repro.reason)
+                repro = self._placing.write(finding, start.case, start.best, home, bench, first=first, runs=runs)
+        finding = replace(finding, repro=repro, why_not="" if repro.verified else repro.reason)
+        # Only now: whoever loses patience on the ladder has a repro already.
+        finding = climbed(bench, start.case, start.way, finding, self._say)
+        if self._plan.stopped():
+            return replace(finding, judged=bench.judged)
+        repro = self._placing.say_where(repro, finding, start.case, start.best)
+        return replace(finding, repro=repro, judged=bench.judged)
+
+    def _afterwards(self, bench: Bench, start: Start, cost: float) -> Afterwards:
+        return Afterwards(bench, start.way, lambda: self._time_left(cost), self._say, self._plan.locate)
 
     def _time_left(self, cost: float) -> bool:
         """Whether there is time for a few judgements more."""
@@ -236,50 +310,6 @@ class Investigation:
         Again([self.means.python, str(script)], session, self.means.deadline).look(session)
         sketches = [folder.load(p, ours=True) for p in session.glob("processes/*/sketches/*") if p.is_dir()]
         return max((case.graph for case in sketches), key=operators, default=None)
-
-    def _find_form(
-        self, bench: Bench, case: Case, inner: Case | None, home: Path, failure: Failure
-    ) -> tuple[Tried | None, str | None]:
-        """The best form that fails as the program did; else why none does."""
-        reasons: list[str] = []
-        valued = any(s.kept for s in case.storages)
-        plans: list[tuple[Case, Path, Form, bool]] = []
-        for form in (Form.COMPILE, Form.BACKEND):
-            plans += [(case, home, form, False), *([(case, home, form, True)] if valued else [])]
-        if inner is not None and inner.check is None:  # a program compares, a call of Inductor's inner entry does not
-            plans.append((inner, home / "inner", Form.INNER, False))
-        for used, place, form, data in plans:
-            if self._plan.stopped():
-                return None, STOPPED
-            tried = bench.try_case(used, place, form, data=data)
-            if minimise.same_failure(tried, failure):
-                return tried, None
-            reason = _reason(tried)
-            self._say(f"form {form.value}{' with its data' if data else ''}: {reason}")
-            if tried.outcome.verdict is Verdict.INVALID and (data or not valued) and form is Form.COMPILE:
-                return None, reason
-            reasons.append(f"as {form.value}{' with its data' if data else ''}: {reason}")
-        if failure.kind is Kind.HANG or self._plan.stopped():
-            return None, "; ".join(reasons)
-        again = bench.try_again(case, home, Form.COMPILE, _ONCE_MORE, data=valued)
-        found = next((tried for tried in again if minimise.same_failure(tried, failure)), None)
-        return (found, NOW_AND_THEN) if found is not None else (None, "; ".join(reasons))
-
-    def _climb(self, bench: Bench, case: Case, home: Path, best: Tried, finding: Finding) -> Ladder:
-        if best.form is Form.INNER:
-            return Ladder(Component.INDUCTOR, ())
-        self._say("climbing the ladder: eager, aot_eager, aot_eager_decomp_partition")
-
-        def judge(backends: Sequence[Backend]) -> list[Outcome]:
-            if not finding.chance.flaky:
-                return [t.outcome for t in bench.try_all(case, home, best.form, list(backends), data=best.with_data)]
-            return [often(replace(case, surroundings=replace(case.surroundings, backend=b))) for b in backends]
-
-        def often(rung: Case) -> Outcome:
-            tried = bench.try_again(rung, home, best.form, range(finding.chance.repeats), data=best.with_data)
-            return next((t.outcome for t in tried if t.outcome.verdict is Verdict.FAILED), tried[0].outcome)
-
-        return climb(case, finding.failure, judge)
 
 
 _WITHOUT_GRAPH = {
@@ -313,23 +343,6 @@ def _load_inner(home: Path, check: Check | None, phase: Phase) -> Case | None:
 def _culprit(failure: Failure, cases: list[Case]) -> Culprit:
     op = named.operator_named(failure)
     return Culprit(op, None, named.line_named(failure) or (named.line_of(op, cases) if op else None))
-
-
-def _said_alone(tried: Tried, failure: Failure) -> Failure:
-    """The program's failure; for a death whose signal nobody saw, the one that the judge saw."""
-    alone = tried.outcome.failure
-    if failure.kind in (Kind.CRASH, Kind.OUT_OF_MEMORY) and alone is not None:
-        return replace(failure, fingerprint=alone.fingerprint)
-    return failure
-
-
-def _reason(tried: Tried) -> str:
-    outcome = tried.outcome
-    if outcome.verdict is Verdict.FAILED and outcome.failure is not None:
-        return f"fails in another way: {outcome.failure.fingerprint.line}"
-    if outcome.verdict is Verdict.INVALID:
-        return outcome.reason or "eager itself fails"
-    return f"{outcome.verdict.value} {outcome.reason}".strip()
 
 
 __all__ = ["Investigation", "Means", "Plan", "write_issue"]

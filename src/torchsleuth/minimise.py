@@ -55,6 +55,9 @@ class Means:
     say: Say
     chance: Callable[[], Chance] = lambda: ALWAYS  # of failing, as far as it is known by now
     better: Callable[[Case, Way], None] = lambda case, way: None  # told of each Case that is smaller or simpler
+    pause: Callable[[Case, Way], None] = lambda case, way: None  # told of the best so far before each judgement
+    settled: Callable[[Case, Way], None] = lambda case, way: None  # told of what has no operator too many
+    diverging: Diverging | None = None  # of wrong numbers in a larger Case: where they begin
 
 
 @dataclass(frozen=True)
@@ -104,11 +107,58 @@ def reduce_case(
         found = run.flat(flat, means.home / "inner")
         if found is not None and operators(found.case.graph) <= _FEW_OF_LEVELS:
             return found
-        return _smaller(run.reduce(case, way, hints), found)
+        return _smaller(run.reduce(case, way, hints, facts), found)
     found = run.reduce(case, way, hints, facts)
     if flat is None or operators(found.case.graph) <= _FEW:
         return found
     return _smaller(found, run.flat(flat, means.home / "inner"))
+
+
+def wrong_results(case: Case, failure: Failure) -> tuple[str, ...]:
+    """Nodes whose values the referee called wrong."""
+    if case.check is None or case.phase.backward:
+        return ()
+    return cone.nodes_at(case.graph, told.wrong_paths(failure.text))
+
+
+@dataclass(frozen=True)
+class Guessed:
+    case: Case
+    diverging: Diverging | None  # of wrong numbers in the whole: where they begin
+
+
+def guessed(case: Case, failure: Failure, hints: Hints, means: Means, facts: Facts) -> Guessed | None:
+    """A few operators that fail alike, of where the numbers begin to be wrong, of what the error or the failing kernel
+    names.  The whole is not judged.
+    """
+    run, way = _Run(failure, means, means.bench.judged), Way(Form.COMPILE, False, means.home)
+    oracle = run.oracle(case, way, _State(means), [])
+    suspects = _Suspects(run, way)
+    hints = replace(hints, results=wrong_results(case, failure))
+    found = Reducer(
+        oracle, facts, hints=hints, suspects=suspects.of, wrong_results=lambda one: run.wrong_results(one, way),
+        say=means.say,
+    ).guess()  # fmt: skip
+    return Guessed(oracle.best, suspects.first) if found else None
+
+
+class _Suspects:
+    """Operators at which wrong numbers begin; what was found first is of the largest Case."""
+
+    def __init__(self, run: _Run, way: Way, known: Diverging | None = None) -> None:
+        self._run = run
+        self._way = way
+        self._looked = known is not None
+        self.first = known
+
+    def of(self, case: Case) -> tuple[str, ...]:
+        found = self._run.diverging(case, self._way)
+        self.first, self._looked = (self.first if self._looked else found), True
+        return (found.culprit.name,) if found and found.culprit else ()
+
+    def or_of(self, case: Case) -> Diverging | None:
+        """What was found; where nobody looked, in this Case."""
+        return self.first if self._looked else self._run.diverging(case, self._way)
 
 
 def _of_inner(run: _Run, case: Case, way: Way, hints: Hints, facts: Facts | None) -> Reduced:
@@ -140,12 +190,32 @@ class _Run:
             flat = next((c for c in inlined(case) if self._fails(c, plain)), None)
             case, way = (case, way) if flat is None else (flat, plain)
 
+        oracle = self.oracle(case, way, state, passing)
+        suspects = _Suspects(self, way, means.diverging)
+        hints = replace(hints, results=self.wrong_results(case, way))
+        known = from_graph(case).known_better(facts) if facts is not None else probe(case, means, way.home)
+        best = Reducer(
+            oracle, known, hints=hints, suspects=suspects.of, width=means.jobs, say=state.say,
+            settled=lambda settled: means.settled(settled, way),
+        ).reduce()  # fmt: skip
+        complete = not means.stopped() and time.monotonic() < means.until
+        counts = oracle.counted, oracle.judged_to_smallest
+        way = self._plainer(best, way)
+        if best.check is not None and not means.stopped():
+            best = with_tolerance(best, means.bench.try_case(best, way.home, way.form, data=way.data))
+        return Reduced(best, *counts, way, complete, tuple(passing), suspects.or_of(best))
+
+    def oracle(self, case: Case, way: Way, state: _State, passing: list[str]) -> Oracle:
+        """Asks for Cases in this way; short scripts that pass are added to `passing`."""
+        means = self.means
+
         def judge(cases: Sequence[Case]) -> list[bool]:
             return repeatedly(cases, means.chance().repeats, judge_once)
 
         def judge_once(cases: Sequence[Case], attempt: int) -> list[bool]:
             if means.stopped():
                 return [False] * len(cases)
+            means.pause(oracle.best, way)
             state.show(oracle)
             tried = means.bench.try_cases(cases, way.home, way.form, data=way.data, attempt=attempt)
             for one in tried:
@@ -166,23 +236,7 @@ class _Run:
             judge, key, case, means.until, means.stopped, smaller, lambda better: means.better(better, way),
             lambda: means.bench.judged - self.before,
         )  # fmt: skip
-        looked: list[Diverging | None] = []
-
-        def suspects(smaller: Case) -> tuple[str, ...]:
-            looked.append(self._diverging(smaller, way))
-            found = looked[-1]
-            return (found.culprit.name,) if found and found.culprit else ()
-
-        hints = replace(hints, results=self._wrong_results(case, way))
-        known = facts or probe(case, means, way.home)
-        best = Reducer(oracle, known, hints=hints, suspects=suspects, width=means.jobs, say=state.say).reduce()
-        complete = not means.stopped() and time.monotonic() < means.until
-        counts = oracle.counted, oracle.judged_to_smallest
-        way = self._plainer(best, way)
-        if best.check is not None and not means.stopped():
-            best = with_tolerance(best, means.bench.try_case(best, way.home, way.form, data=way.data))
-        diverging = looked[0] if looked else self._diverging(best, way)
-        return Reduced(best, *counts, way, complete, tuple(passing), diverging)
+        return oracle
 
     def _plainer(self, best: Case, way: Way) -> Way:
         """What is left may no longer need the values, or the form, that the whole needed."""
@@ -192,14 +246,14 @@ class _Run:
             way = replace(way, form=Form.COMPILE)
         return way
 
-    def _wrong_results(self, case: Case, way: Way) -> tuple[str, ...]:
-        """Nodes whose values are wrong, of a Case that was judged already: the answer is remembered."""
+    def wrong_results(self, case: Case, way: Way) -> tuple[str, ...]:
+        """Of a Case that was judged already: the answer is remembered."""
         if case.check is None or case.phase.backward or self.means.stopped():
             return ()
         failure = self.means.bench.try_case(case, way.home, way.form, data=way.data).outcome.failure
-        return cone.nodes_at(case.graph, [row.path for row in told.read(failure.text)]) if failure else ()
+        return wrong_results(case, failure) if failure else ()
 
-    def _diverging(self, case: Case, way: Way) -> Diverging | None:
+    def diverging(self, case: Case, way: Way) -> Diverging | None:
         """Of wrong numbers in a forward: the operator at which they begin."""
         if case.check is None or case.phase.backward or way.form is not Form.COMPILE or self.means.stopped():
             return None

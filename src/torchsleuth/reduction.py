@@ -1,7 +1,8 @@
-"""One reduction, whole: from a verified repro of what the program had to a verified repro of the least that fails.
+"""One reduction, whole: from a Case that was judged to fail to a verified repro of the least that fails.
 
-On the way each smaller Case is noted in the journal and written as a checkpoint, and now and then verified and put in
-place; what turns out to come and go is reduced once more, with every candidate judged often enough.
+On the way each smaller Case is noted in the journal and written as a checkpoint.  What has no operator too many is
+verified and put in place at once, and before that whatever there is where it takes long.  What turns out to come and go
+is reduced once more, with every candidate judged often enough.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from torchsleuth.case.ir import Node, operators
 from torchsleuth.case.model import Case
 from torchsleuth.case.operator_names import bare
 from torchsleuth.checkpoints import Checkpoints, Pace
+from torchsleuth.climbing import climbed
 from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.locate.divergence import Diverging
 from torchsleuth.placing import Placing
 from torchsleuth.reduce.chance import Chance, measure
+from torchsleuth.reduce.facts import Facts
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.reduce.reducer import Hints
 from torchsleuth.write.findings import Culprit, Finding
@@ -38,31 +41,46 @@ class Reduction:
     best: Tried  # how the whole was judged
     way: Way  # the same, for what is judged next
     first: bool
-    cost: float  # seconds that it took to verify the unreduced repro, and will take about to verify the reduced one
+    cost: float  # seconds that a verification will take, about
     until: float  # of time.monotonic
+    facts: Facts | None = None  # None: found out by a probe
+    diverging: Diverging | None = None  # of wrong numbers in a larger Case: where they begin
 
     def run(self, finding: Finding) -> tuple[Finding, Known | None]:
+        """Without a repro, or with an unverified one, where nothing could be verified."""
         before, believed = finding.judged, finding.chance
         plan, means = self.placing.plan, self.placing.means
         checkpoints = Checkpoints(self.bench, self.placing.say, self.home)
-        pace = Pace(self.cost, operators(self.whole.graph))
+        pace = Pace(self.cost)
+        hopeless = False  # nothing is verified, and what was to be first fails in no fresh process
 
         def better(smaller: Case, way: Way) -> None:
-            nonlocal finding
             if (way.form, way.data) == (self.way.form, self.way.data):
                 self.journal.note_smaller(smaller)
             checkpoints.write(smaller, way, self.placing.text(finding, smaller, self._in(way), reduced=True)[1])
-            if pace.due(operators(smaller.graph)) and not plan.stopped():
-                with pace.spending():
-                    finding = self._put_in_place(finding, smaller, way, runs=1)
+            if finding.reproduced:
+                pause(smaller, way)
+
+        def pause(best: Case, way: Way) -> None:
+            if pace.due(operators(best.graph)):
+                verify(best, way)
+
+        def verify(case: Case, way: Way) -> None:
+            nonlocal finding, hopeless
+            if plan.stopped() or (finding.repro and finding.repro.ops <= operators(case.graph)):
+                return
+            with pace.spending(operators(case.graph)):
+                finding = self._put_in_place(finding, case, way, runs=1)
+            hopeless = not finding.reproduced and not finding.chance.flaky
 
         wanted = minimise.Means(
             self.bench, self.way.home, means.python, means.environment, means.path, means.jobs, self.until,
-            plan.stopped, self.placing.say, lambda: finding.chance, better,
+            lambda: plan.stopped() or hopeless, self.placing.say, lambda: finding.chance, better, pause, verify,
+            self.diverging,
         )  # fmt: skip
         hints = Hints(finding.culprit.op, self.best.outcome.noted)
         found = minimise.reduce_case(
-            self.whole, finding.failure, self.way.form, self.way.data, hints, wanted, self.inner
+            self.whole, finding.failure, self.way.form, self.way.data, hints, wanted, self.inner, self.facts
         )
         smallest, way = self._smallest_known(found)
         finding = replace(
@@ -88,9 +106,13 @@ class Reduction:
 
     def _put_in_place(self, finding: Finding, case: Case, way: Way, *, runs: int) -> Finding:
         """The finding with a repro of `case`, if that is verified; else the finding as it was."""
+        reduced = runs > 1 or operators(case.graph) < finding.ops_before
+        if case.check is not None:  # it was judged, so the answer is remembered
+            judged = self.bench.try_case(case, way.home, way.form, data=way.data)
+            case = minimise.with_tolerance(case, judged)
         repro = self.placing.write(
-            finding, case, self._in(way), self.home, self.bench, first=self.first, runs=runs, reduced=True,
-            data_from=way.home,
+            finding, case, self._in(way), self.home, self.bench, first=self.first, runs=runs,
+            reduced=reduced, data_from=way.home,
         )  # fmt: skip
         if not repro.verified:
             self.placing.say(f"the smaller script is not good enough: {repro.reason}")
@@ -98,7 +120,11 @@ class Reduction:
                 finding = replace(finding, chance=measured(self.bench, case, way, finding.failure, self.placing.say))
             return finding
         folder.save(case, self.home / "smallest")
-        return replace(finding, repro=repro, culprit=culprit_left(finding.culprit, case))
+        finding = replace(finding, repro=repro, culprit=culprit_left(finding.culprit, case))
+        if not finding.rungs and not self.placing.plan.stopped():
+            finding = climbed(self.bench, case, way, finding, self.placing.say)
+            repro = self.placing.say_where(repro, finding, case, self._in(way), reduced=reduced)
+        return replace(finding, repro=repro)
 
     def _smallest_known(self, found: minimise.Reduced) -> tuple[Case, Way]:
         """What this reduction came to, or what an earlier one had when it was cut short."""

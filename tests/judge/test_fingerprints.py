@@ -168,3 +168,12 @@ def test_ends_without_an_exception_have_fingerprints_of_their_own() -> None:
     assert of_signal(6, Phase.RUN_FORWARD).fingerprint.error == "SIGABRT"
     assert of_signal(250, Phase.RUN_FORWARD).fingerprint.error == "signal 250"
     assert sum(a.same_as(b) for a in marks for b in marks) == 3
+
+
+def test_of_much_that_a_compiler_says_both_ends_are_kept() -> None:
+    error = RuntimeError("first\n" + "warning\n" * 10_000 + "last")
+    text = of_exception(error, Phase.COMPILE_FORWARD).text
+    assert "RuntimeError: first" in text
+    assert text.endswith("last\n")
+    assert "[...]" in text
+    assert len(text) < 21_000

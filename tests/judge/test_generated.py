@@ -9,9 +9,10 @@ import pytest
 from judge_helpers import Ask
 
 from torchsleuth.judge import Verdict
-from torchsleuth.judge.generated import Noted, noted_in
+from torchsleuth.judge.generated import Noted, noted_by, noted_in
 
 WRAPPER = textwrap.dedent("""
+    async_compile = AsyncCompile()
     cpp_fused_mul_relu_0 = async_compile.cpp_pybinding(['float*'], r'''
     extern "C" void kernel(float* in_out_ptr0) { relu }
     ''')
@@ -94,3 +95,21 @@ def test_the_kernel_with_the_bug_of_inductors_own(ask: Ask, bug: str) -> None:
     assert outcome.verdict is Verdict.FAILED
     assert outcome.noted.names("relu")
     assert not outcome.noted.names("softmax")
+
+
+def test_of_a_program_only_the_files_that_its_traceback_names_are_read(cache: Path) -> None:
+    for name, text in (("other.py", WRAPPER), ("mine.py", "def f():\n    relu(x)\n")):
+        (cache / "ab" / name).write_text(text)
+    assert noted_by(at(cache, "cpp_fused_mul_relu_0(buf1)")) == Noted((), "mul_relu")
+    assert noted_by(f'  File "{cache}/ab/mine.py", line 2, in f\n    relu(x)\n') == Noted()
+    assert noted_by(f'  File "{cache}/ab/gone.py", line 2, in f\n    relu(x)\n') == Noted()
+
+
+def test_of_a_program_the_source_that_was_not_built_is_the_one_that_the_error_names(cache: Path) -> None:
+    for name in ("named.main.cpp", "built.cpp", "left_by_another.cpp"):
+        (cache / "ab" / name).write_text('#include <x>\nextern "C" void kernel(float* in_out_ptr0) { relu }\n')
+    (cache / "ab" / "built.so").touch()
+    wrapper = at(cache, "async_compile.wait(globals())")
+    assert noted_by(f"{wrapper}{cache}/ab/named.main.cpp:18:37: error: no") == Noted((), "mul_relu")
+    assert noted_by(f"{wrapper}{cache}/ab/built.cpp:18:37: error: no") == Noted()
+    assert noted_by(wrapper) == Noted()

@@ -13,7 +13,7 @@ import pytest
 from judge_helpers import alive, processes_with
 
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, of_hang, of_signal
-from torchsleuth.judge import Verdict, Verification, verify
+from torchsleuth.judge import Verdict, Verification, probed, verify
 from torchsleuth.judge.environment import home
 
 WANT = Failure(Kind.RUNTIME_ERROR, Phase.RUN_FORWARD, Fingerprint("ValueError", "size N"))
@@ -125,7 +125,32 @@ def test_torchsleuth_cannot_be_imported_there(script: Path, toy: dict[str, str])
     assert found.verified, found
 
 
-def test_it_runs_a_copy_with_its_data_in_a_folder_of_its_own(script: Path, toy: dict[str, str], tmp_path: Path) -> None:
+def test_what_is_known_of_the_processor_is_in_its_caches(
+    script: Path, toy: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = tmp_path / "known" / "ab"
+    known.mkdir(parents=True)
+    for name in ("abc.cpp", "abc.so"):
+        (known / name).write_text(name)
+        os.utime(known / name, (0, 0))
+    monkeypatch.setattr(probed, "warm_folder", lambda: known.parent)
+    found = check(
+        script,
+        """
+        import os, torch
+        cache = os.environ["TORCHINDUCTOR_CACHE_DIR"]
+        assert torch.DISABLED or sorted(os.listdir(os.path.join(cache, "ab"))) == ["abc.cpp", "abc.so"]
+        if not torch.DISABLED: raise ValueError("size 3")
+        """,
+        toy,
+    )
+    assert found.verified, found
+
+
+def test_it_runs_a_copy_with_its_data_in_a_folder_of_its_own(
+    script: Path, toy: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probed, "warm_folder", lambda: tmp_path / "nothing")
     script.parent.mkdir()
     (script.parent / "repro_data.pt").write_text("data")
     (script.parent / "other.txt").write_text("other")

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-from torchsleuth.judge import warm
 
 # The tables that Inductor and Dynamo fill at first use; a warm process must find them as a fresh one does.
 TABLES = """
@@ -44,18 +41,3 @@ print(torch.cuda.is_initialized(), threading.active_count())
 """
     done = subprocess.run([sys.executable, "-c", script], env=python_with_sleuth, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "False 1", done.stderr
-
-
-def test_the_warm_folder_is_this_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm.tempfile, "gettempdir", lambda: str(tmp_path))
-    folder = warm.warm_folder()
-    assert folder.parent == tmp_path
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert warm.warm_folder() == folder
-
-
-def test_a_folder_that_others_can_write_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm.tempfile, "gettempdir", lambda: str(tmp_path))
-    theirs = warm.warm_folder()
-    theirs.chmod(0o777)
-    assert warm.warm_folder() != theirs

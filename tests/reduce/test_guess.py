@@ -6,11 +6,14 @@ import math
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from toys import chain, needs, needs_path, reduced, targets
+from toys import chain, needs, needs_path, parallel, reduced, targets
 
+from torchsleuth.case import graph_text
 from torchsleuth.judge.generated import Noted
 from torchsleuth.reduce import guess
 from torchsleuth.reduce.facts import from_graph
+from torchsleuth.reduce.oracle import Oracle
+from torchsleuth.reduce.reducer import Hints, Reducer
 from torchsleuth.reduce.units import units
 
 NAMES = "sin cos tan exp log relu tanh sigmoid gelu sqrt abs neg floor ceil round sign".split()
@@ -130,3 +133,73 @@ def test_what_a_suspect_comes_from_is_found_level_by_level() -> None:
     assert guess.before(case.graph, everything, "op_4", 0) == [frozenset({"op_4"})]
     assert guess.before(case.graph, everything, "op_4", 2) == [frozenset({f"op_{i}"}) for i in (2, 3, 4)]
     assert len(guess.before(case.graph, everything, "op_4", 40)) == 5
+
+
+def guessing(case, fails, **known):
+    """Whether a guess fails, the smallest Case by then, and what was judged."""
+    asked = []
+
+    def judge(cases):
+        asked.extend(targets(c) for c in cases)
+        return [fails(c) for c in cases]
+
+    oracle = Oracle(judge, lambda c: graph_text.write(c.graph), case)
+    hints = {name: known.pop(name) for name in ("named", "noted", "results") if name in known}
+    return Reducer(oracle, from_graph(case), hints=Hints(**hints), **known).guess(), oracle.best, asked
+
+
+def test_a_guess_at_what_the_kernel_names_does_not_judge_the_whole():
+    found, best, asked = guessing(chain(512, {300: "relu"}), needs("relu"), noted=Noted((), "relu"))
+    assert found
+    assert targets(best) == ["relu"]
+    assert asked == [["relu"]]
+
+
+def test_a_guess_that_is_wrong_costs_a_judgement_and_says_so():
+    case = chain(512, {300: "relu", 400: "tanh"})
+    found, best, asked = guessing(case, needs("relu", "tanh"), noted=Noted((), "relu"))
+    assert not found
+    assert best is case
+    assert asked == [["relu"]]
+
+
+def test_without_a_hint_nothing_is_judged():
+    assert guessing(chain(512), needs("sin")) == (False, chain(512), [])
+
+
+def test_a_few_operators_are_not_guessed_at():
+    case = chain(5, {3: "relu"})
+    assert guessing(case, needs("relu"), noted=Noted((), "relu")) == (False, case, [])
+
+
+def test_of_wrong_numbers_a_census_says_whose_result_is_wrong():
+    """One of each kind, all at once; then the one whose result is wrong, alone."""
+    case = chain(64, {20: "relu", 30: "tanh", 40: "cos"})
+
+    def wrong(one):
+        return [n.name for n in one.graph.nodes if n.target == "torch.tanh"]
+
+    found, best, asked = guessing(case, needs("tanh"), results=("op_63",), wrong_results=wrong)
+    assert found
+    assert targets(best) == ["tanh"]
+    assert [sorted(one) for one in asked] == [["cos", "relu", "sin", "tanh"], ["tanh"]]
+
+
+def test_a_census_is_of_what_the_wrong_result_depends_on():
+    case = parallel(2, 30, {(0, 3): "relu", (1, 3): "tanh"})
+
+    def wrong(one):
+        return [n.name for n in one.graph.nodes if n.target in ("torch.tanh", "torch.relu")]
+
+    found, best, asked = guessing(case, lambda c: True, results=("c0_29",), wrong_results=wrong)
+    assert found
+    assert targets(best) == ["relu"]
+    assert [sorted(one) for one in asked] == [["relu", "sin"], ["relu"]]
+
+
+def test_a_census_that_passes_leaves_it_to_the_suspect():
+    case = chain(64, {20: "relu", 40: "exp", 41: "tanh"})
+    found, best, asked = guessing(case, needs_path("exp", "tanh"), results=("op_63",), suspects=lambda one: ["op_41"])
+    assert found
+    assert targets(best) == ["exp", "tanh"]
+    assert len(asked) == 3, "the census, op_41 alone, and with what is before it"

@@ -25,6 +25,13 @@ def test_other_text_tells_nothing(text: str) -> None:
     assert told.read(text) == []
 
 
+def test_which_results_are_wrong_is_read_in_both_ways() -> None:
+    for_people = "out[2]: values: RMS error 0.5\nh.grad: nan: 3 of 4\na note: of something: else\n"
+    assert told.wrong_paths(for_people) == ["out[2]", "h.grad"]
+    assert told.wrong_paths(for_people + told.line([asdict(row(0.5, 1e-7))])) == ["out[0]"]
+    assert told.wrong_paths("AssertionError: no") == []
+
+
 def test_a_plain_error_needs_no_tolerance_of_its_own() -> None:
     assert told.tolerance([row(0.1, 1e-8)]) is None
     assert told.tolerance([row(0.1, 1e-3), row(1, 0, how="dtype")]) is None

@@ -15,6 +15,8 @@ from enum import Enum
 from types import TracebackType
 from typing import Any
 
+_MOST_TEXT = 20_000  # characters of a traceback
+
 
 class Kind(str, Enum):
     COMPILE_ERROR = "compile-error"
@@ -107,7 +109,7 @@ def of_exception(error: BaseException, phase: Phase, *, dynamo: bool = False) ->
         kind = Kind.DYNAMO_ERROR
     else:
         kind = Kind.COMPILE_ERROR if phase.compiling else Kind.RUNTIME_ERROR
-    return Failure(kind, phase, mark, _trace_text(error)[-20_000:], _summary(error))
+    return Failure(kind, phase, mark, _both_ends(_trace_text(error)), _summary(error))
 
 
 def _summary(error: BaseException) -> str:
@@ -115,6 +117,12 @@ def _summary(error: BaseException) -> str:
     compiler = next((line for line in lines if "error: " in line), "") if "C++ compile error" in lines[0] else ""
     said = f": {compiler.partition('error: ')[2]}" if compiler else ""
     return (lines[0] + said)[:300]
+
+
+def _both_ends(text: str) -> str:
+    """A C++ compiler may say very much behind the traceback and before the last word."""
+    half = _MOST_TEXT // 2
+    return text if len(text) <= _MOST_TEXT else f"{text[:half]}\n[...]\n{text[-half:]}"
 
 
 def _trace_text(error: BaseException) -> str:
@@ -134,7 +142,7 @@ def of_assertion(error: AssertionError, phase: Phase) -> Failure:
     text = str(error)
     named = re.search(r"attribute '(dtype|shape|stride|layout|device)", text)
     how = named.group(1) if named else "type" if "Expected type" in text or "No comparison" in text else "values"
-    return wrong_numbers(how, phase, _trace_text(error)[-20_000:], _summary(error))
+    return wrong_numbers(how, phase, _trace_text(error)[-_MOST_TEXT:], _summary(error))
 
 
 def wrong_numbers(how: str, phase: Phase, text: str, summary: str) -> Failure:

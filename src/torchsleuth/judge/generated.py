@@ -8,11 +8,12 @@ source without a library.  Kernels are named after their ATen operators, and com
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 _PLACE = re.compile(r'File "([^"\n]+\.py)", line (\d+)')
+_SOURCE = re.compile(r"(/[^\s\"':]+\.cpp)\b")
 _CALLED = re.compile(r"^\s*(?:[\w, ()]+ = )?([\w.]+)\(")
 _KERNEL = re.compile(r"^(\w+) = async_compile\.\w+\([^\n]*?'''(.*?)'''", re.S | re.M)
 _NODES = re.compile(r"Source Nodes: \[([^\]]*)\]")
@@ -36,10 +37,33 @@ def noted_in(cache: Path, text: str) -> Noted:
     wrappers = {str(path.resolve()): path for path in sorted(cache.rglob("*.py"))[:_MOST_FILES]}
     if not wrappers:
         return Noted()
+    sources = _without_library(sorted(cache.rglob("*.cpp"))[:_MOST_FILES])
+    return _noted(wrappers, [p for p in sources if p.name in text] or sources, text)
+
+
+def noted_by(text: str) -> Noted:
+    """The same of a program, whose caches hold what others left there: only files that its traceback names are read."""
+    wrappers = {named: Path(named) for named, _ in _PLACE.findall(text) if _is_generated(Path(named))}
+    sources = [Path(named) for named in dict.fromkeys(_SOURCE.findall(text))]
+    return _noted(wrappers, _without_library(path for path in sources if path.is_file()), text)
+
+
+def _noted(wrappers: Mapping[str, Path], not_built: Sequence[Path], text: str) -> Noted:
     called = [_read_call(wrappers[p], int(line)) for p, line in _PLACE.findall(text) if p in wrappers]
-    found = [noted for noted in called if noted is not None][-1:] or list(_not_built(cache, wrappers.values(), text))
+    found = [noted for noted in called if noted is not None][-1:] or list(_not_built(not_built, wrappers.values()))
     nodes = tuple(dict.fromkeys(name for noted in found for name in noted.nodes))
     return Noted(nodes, "_".join(dict.fromkeys(n.operators for n in found if n.operators)))
+
+
+def _is_generated(path: Path) -> bool:
+    try:
+        return "async_compile = AsyncCompile()" in path.read_text(errors="replace")
+    except OSError:
+        return False
+
+
+def _without_library(sources: Iterable[Path]) -> list[Path]:
+    return [path for path in sources if not path.with_suffix(".so").exists()]
 
 
 def _read_call(wrapper: Path, line: int) -> Noted | None:
@@ -56,11 +80,9 @@ def _read_call(wrapper: Path, line: int) -> Noted | None:
     return _of_name(call.group(1), "\n".join(comments))
 
 
-def _not_built(cache: Path, wrappers: Iterable[Path], text: str) -> Iterator[Noted]:
-    """Kernels whose C++ has no library beside it; of several, those that the error speaks of."""
-    sources = [p for p in sorted(cache.rglob("*.cpp"))[:_MOST_FILES] if not p.with_suffix(".so").exists()]
-    spoken = [p for p in sources if p.name in text]
-    code = [p.read_text(errors="replace") for p in spoken or sources]
+def _not_built(sources: Sequence[Path], wrappers: Iterable[Path]) -> Iterator[Noted]:
+    """Kernels whose C++ the compiler gave up."""
+    code = [path.read_text(errors="replace") for path in sources]
     for wrapper in wrappers:
         whole = wrapper.read_text(errors="replace")
         for kernel in _KERNEL.finditer(whole):

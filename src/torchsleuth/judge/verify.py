@@ -15,7 +15,7 @@ from pathlib import Path
 
 from torchsleuth.case import failure as failure_module
 from torchsleuth.case.failure import Failure, Phase
-from torchsleuth.judge import runner
+from torchsleuth.judge import probed, runner
 from torchsleuth.judge.environment import judge_environment, without_torchsleuth
 from torchsleuth.judge.guarded import Guarded
 from torchsleuth.judge.launch import Launch, Limits
@@ -116,6 +116,8 @@ def _run_in(
     copy = Path(shutil.copy(script, place))
     for data in script.parent.glob("repro_data*"):
         (shutil.copytree if data.is_dir() else shutil.copy)(data, place / data.name)
+    if not eager:
+        probed.seed(folder / "inductor")
     result, ending, output = folder / "result.json", folder / "ending.json", folder / "output.txt"
     private = {
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),

@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from torchsleuth import torch_api as compiler
+from torchsleuth.judge.probed import warm_folder
 
 # Only modules whose import registers nothing.  Inductor and Dynamo import device overrides, backends and pattern files
 # themselves at first use; with 30 of those imported here first, what was generated for CUDA (torch 2.11, H200) was not
@@ -28,18 +29,6 @@ _MODULES = (
     "torch.utils.cpp_extension",
     "sympy.tensor.tensor",
 )
-
-
-def warm_folder() -> Path:
-    """Where the result of probing the processor is kept between runs (8 s each time otherwise); nothing else is.
-
-    Below the temporary folder and readable by this user alone: libraries from it are loaded.
-    """
-    folder = Path(tempfile.gettempdir()) / f"torchsleuth-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022:
-        return Path(tempfile.mkdtemp(prefix="torchsleuth-"))
-    return folder
 
 
 def warm_up(*, cuda: bool) -> None:

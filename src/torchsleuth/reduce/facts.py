@@ -22,6 +22,10 @@ class Facts:
     tensors: Mapping[str, Tensor] = field(default_factory=dict)  # node -> a tensor like its value
     numbers: Mapping[str, Any] = field(default_factory=dict)  # node -> its value, where that is a plain constant
 
+    def known_better(self, by: Facts) -> Facts:
+        """These, and over them what another source says."""
+        return Facts({**self.tensors, **by.tensors}, {**self.numbers, **by.numbers})
+
 
 def from_graph(case: Case) -> Facts:
     symbols = symbol_values(case)

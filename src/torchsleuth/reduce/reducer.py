@@ -38,13 +38,17 @@ class Reducer:
         *,
         hints: Hints | None = None,
         suspects: Callable[[Case], Sequence[str]] = lambda _: (),  # nodes of a failing Case at which it begins
+        wrong_results: Callable[[Case], Sequence[str]] = lambda _: (),  # nodes of a failing Case that are wrong results
         width: int = 1,
         say: Say = lambda _: None,
+        settled: Callable[[Case], None] = lambda _: None,  # told of what has no operator too many, not yet simplified
     ) -> None:
+        self._settled = settled
         self._oracle = oracle
         self._facts = facts
         self._hints = hints or Hints()
         self._suspects = suspects
+        self._wrong_results = wrong_results
         self._width = width
         self._say = say
         self._whole = oracle.best
@@ -56,12 +60,30 @@ class Reducer:
             self._without_bodies()
             self._fewer_operators()
             self._inside_bodies()
+            self._settled(self._oracle.best)
             for _ in range(_ROUNDS):
                 if not self._simplifier.round(PASSES):
                     break
         except OutOfBudget:
             self._say("no more is tried: this is the smallest so far")
         return self._oracle.best
+
+    def guess(self) -> bool:
+        """Whether what is suspected or hinted at fails alone: the whole need not have been judged, and is not.
+
+        A result that is wrong says whose it is, so a census of the operators that it can depend on comes first.
+        """
+        everything = units(self._whole.graph)
+        if len(everything) <= _FEW:
+            return False
+        try:
+            if self._hints.results and self._wrong_alone(
+                cone.units_of(self._whole.graph, everything, self._hints.results)
+            ):
+                return True
+            return bool(self._suspected(everything) or self._hinted(everything))
+        except OutOfBudget:
+            return False
 
     # --- bodies of higher-order operators -------------------------------------------------------------------------
 
@@ -78,8 +100,7 @@ class Reducer:
             self._start_from(chosen)
 
     def _start_from(self, case: Case) -> None:
-        found = from_graph(case)
-        self._facts = Facts({**found.tensors, **self._facts.tensors}, {**found.numbers, **self._facts.numbers})
+        self._facts = from_graph(case).known_better(self._facts)
         self._whole = case
         self._oracle.accept(case)
 
@@ -127,15 +148,43 @@ class Reducer:
 
     def _guess(self, everything: Sequence[Unit]) -> list[Unit]:
         """A set of operators that fails and is small, or nothing."""
-        graph = self._whole.graph
+        chosen = self._suspected(everything) or self._hinted(everything)
+        if chosen:
+            return chosen
+        kinds = guess.kinds(self._whole.graph, everything, self._facts)
+        if 1 < len(kinds) < len(everything):
+            self._say(f"trying one operator of each of {len(kinds)} kinds")
+            if self._fails(kinds):
+                return self._halved(kinds)
+        return []
+
+    def _wrong_alone(self, everything: Sequence[Unit]) -> list[Unit]:
+        """The first operator, one of each kind, whose own result is wrong."""
+        kinds = guess.kinds(self._whole.graph, everything, self._facts)
+        census = self._kept(kinds, False) if 1 < len(kinds) <= len(everything) // 2 else None
+        if census is None:
+            return []
+        self._say(f"trying one operator of each of {len(kinds)} kinds")
+        if not self._judged([census])[0]:
+            return []
+        wrong = set(self._wrong_results(census))
+        return next(([unit] for unit in kinds if not unit.isdisjoint(wrong) and self._fails([unit])), [])
+
+    def _suspected(self, everything: Sequence[Unit]) -> list[Unit]:
+        """Where it begins, with as much of what is before that as it needs."""
         for node in self._suspects(self._oracle.best):
             for levels in (0, 1, 2, 4):
-                chosen = guess.before(graph, everything, node, levels)
+                chosen = guess.before(self._whole.graph, everything, node, levels)
                 if not 0 < len(chosen) < len(everything):
                     continue
                 self._say(f"trying {node} " + (f"and {_operators(len(chosen) - 1)} before it" if levels else "alone"))
                 if self._fails(chosen):
                     return chosen
+        return []
+
+    def _hinted(self, everything: Sequence[Unit]) -> list[Unit]:
+        """What the error names, or the failing kernel, where that fails."""
+        graph = self._whole.graph
         for suspect in guess.named(graph, everything, self._hints.named):
             self._say(f"trying {self._hints.named} alone")
             if self._fails([suspect]):
@@ -148,11 +197,6 @@ class Reducer:
                 return self._halved(kinds)
             if len(kinds) < len(spoken) and self._fails(spoken):
                 return spoken
-        kinds = guess.kinds(graph, everything, self._facts)
-        if 1 < len(kinds) < len(everything):
-            self._say(f"trying one operator of each of {len(kinds)} kinds")
-            if self._fails(kinds):
-                return self._halved(kinds)
         return []
 
     def _halved(self, suspects: Sequence[Unit]) -> list[Unit]:

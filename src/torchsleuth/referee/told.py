@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 MARK = "torchsleuth-referee: "
+_FOR_PEOPLE = re.compile(r"([^\s:]+): [\w-]+: ")  # a path, how it is wrong, by how much
 _PLAIN_ENOUGH = 1e-3  # so large an error no tolerance of torch.testing passes
 _QUIET_ENOUGH = 1e-6  # so small a noise none of them minds
 _LEAST_NOISE = 1e-9
@@ -40,6 +42,12 @@ def read(text: str) -> list[Told]:
         ]
     except (ValueError, KeyError, TypeError):
         return []
+
+
+def wrong_paths(text: str) -> list[str]:
+    """Which results a verdict's text calls wrong, written for the judge or for people."""
+    rows = [row.path for row in read(text)]
+    return rows or [found.group(1) for line in text.splitlines() if (found := _FOR_PEOPLE.match(line))]
 
 
 def tolerance(rows: Sequence[Told]) -> tuple[float, float] | None:

@@ -1,0 +1,124 @@
+"""Where a reduction starts: a Case that fails alone as the program did, and the form in which it does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torchsleuth import minimise
+from torchsleuth.case.failure import Failure, Kind
+from torchsleuth.case.model import Case
+from torchsleuth.case.program import Form
+from torchsleuth.judge.bench import Bench, Tried, Way
+from torchsleuth.judge.generated import Noted, noted_by
+from torchsleuth.judge.outcome import Verdict
+from torchsleuth.locate.divergence import Diverging
+from torchsleuth.placing import STOPPED
+from torchsleuth.reduce.facts import Facts
+from torchsleuth.reduce.reducer import Hints
+
+_ONCE_MORE = (1, 2, 3)  # attempts, where a Case that failed in the program passes alone
+
+
+@dataclass(frozen=True)
+class Start:
+    case: Case
+    inner: Case | None
+    best: Tried
+    way: Way
+    now_and_then: bool = False
+    diverging: Diverging | None = None  # of a guess at wrong numbers: where they begin in the whole
+
+    def failure(self, of_program: Failure) -> Failure:
+        """The program's failure; for a death whose signal nobody saw, the one that the judge saw."""
+        alone = self.best.outcome.failure
+        if of_program.kind in (Kind.CRASH, Kind.OUT_OF_MEMORY) and alone is not None:
+            return replace(of_program, fingerprint=alone.fingerprint)
+        return of_program
+
+
+class Probing:
+    """What the values of a Case look like: one eager run, beside whatever else is going on."""
+
+    def __init__(self, case: Case, means: minimise.Means) -> None:
+        self._over = threading.Event()
+        self._facts: Facts | None = None
+        watched = replace(means, stopped=lambda: self._over.is_set() or means.stopped())
+        self._thread = threading.Thread(target=self._probe, args=(case, watched), name="probe", daemon=True)
+        self._thread.start()
+
+    def _probe(self, case: Case, means: minimise.Means) -> None:
+        self._facts = minimise.probe(case, means, means.home)
+
+    def facts(self) -> Facts | None:
+        """None: it could not be found out."""
+        self._thread.join()
+        return self._facts
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def guess(case: Case, failure: Failure, named: str | None, means: minimise.Means, probing: Probing) -> Start | None:
+    """What may be to blame, where it fails alone: the operator at which the numbers begin to be wrong, the one that the
+    error names, those of the kernel that failed in the program.
+    """
+    hints = Hints(named, noted_by(failure.text) if failure.kind is not Kind.ACCURACY else Noted())
+    if failure.kind is Kind.HANG or (hints == Hints() and failure.kind is not Kind.ACCURACY):
+        return None
+    facts = probing.facts()
+    found = minimise.guessed(case, failure, hints, means, facts) if facts is not None else None
+    if found is None:
+        return None
+    way = Way(Form.COMPILE, False, means.home)
+    tried = means.bench.try_case(found.case, way.home, way.form, data=way.data)
+    return Start(minimise.with_tolerance(found.case, tried), None, tried, way, diverging=found.diverging)
+
+
+def of_whole(
+    case: Case,
+    inner: Case | None,
+    home: Path,
+    failure: Failure,
+    bench: Bench,
+    stopped: Callable[[], bool],
+    say: Callable[[str], None],
+) -> Start | str:
+    """The best form in which the whole fails as it did in the program; else why none does."""
+    reasons: list[str] = []
+    valued = any(s.kept for s in case.storages)
+    plans: list[tuple[Case, Path, Form, bool]] = []
+    for form in (Form.COMPILE, Form.BACKEND):
+        plans += [(case, home, form, False), *([(case, home, form, True)] if valued else [])]
+    if inner is not None and inner.check is None:  # a program compares, a call of Inductor's inner entry does not
+        plans.append((inner, home / "inner", Form.INNER, False))
+    for used, place, form, data in plans:
+        if stopped():
+            return STOPPED
+        tried = bench.try_case(used, place, form, data=data)
+        if minimise.same_failure(tried, failure):
+            return Start(minimise.with_tolerance(used, tried), inner, tried, Way(form, data, place))
+        reason = _reason(tried)
+        say(f"form {form.value}{' with its data' if data else ''}: {reason}")
+        if tried.outcome.verdict is Verdict.INVALID and (data or not valued) and form is Form.COMPILE:
+            return reason
+        reasons.append(f"as {form.value}{' with its data' if data else ''}: {reason}")
+    if failure.kind is Kind.HANG or stopped():
+        return "; ".join(reasons)
+    again = bench.try_again(case, home, Form.COMPILE, _ONCE_MORE, data=valued)
+    found = next((tried for tried in again if minimise.same_failure(tried, failure)), None)
+    if found is None:
+        return "; ".join(reasons) or "it does not fail alone"
+    return Start(minimise.with_tolerance(case, found), inner, found, Way(Form.COMPILE, valued, home), now_and_then=True)
+
+
+def _reason(tried: Tried) -> str:
+    outcome = tried.outcome
+    if outcome.verdict is Verdict.FAILED and outcome.failure is not None:
+        return f"fails in another way: {outcome.failure.fingerprint.line}"
+    if outcome.verdict is Verdict.INVALID:
+        return outcome.reason or "eager itself fails"
+    return f"{outcome.verdict.value} {outcome.reason}".strip()
