@@ -1,12 +1,13 @@
 """The same failing programs through torchsleuth and through torch's own minifier, in one run.
 
-    python benchmarks/versus_builtin.py [--limit S] [--out DIR] PROGRAM.py...
+    python benchmarks/versus_builtin.py [--limit S] [--out DIR] PROGRAM.py... "PROGRAM.py ARGUMENT"...
 
 Each program is run under both, one after the other, each with private caches.  Torch's minifier is told what its user
 would have to know: level 4 where the program's own words are of wrong numbers, 2 elsewhere, after AOTAutograd; where
 that leaves no launcher, once more after Dynamo.  Written to DIR: versus.md (a table), versus.svg (a picture) and
-versus.json.  A repro counts when a fresh process fails with the error of the program; "needs only torch" when it reads
-no file and imports nothing else.
+versus.json.  Seconds are of the whole command, the program's own run included; "small after" are those until a verified
+script of the final size stood in its place.  A repro counts when a fresh process fails with the error of the program;
+"needs only torch" when it reads no file and imports nothing else.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ import html
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -40,6 +43,7 @@ class Ended:
     ops: int | None = None  # operator calls left in the final script
     asked: int | None = None  # judgements, or queries
     seconds: float = 0.0
+    small_after: float | None = None  # seconds until a verified script of the final size was there
     fails_alike: bool = False
     only_torch: bool = False
     said: str = ""  # why there is nothing, in a few words
@@ -50,6 +54,48 @@ class Row:
     program: str
     torchsleuth: Ended
     builtin: Ended
+
+
+@dataclass(frozen=True)
+class Program:
+    path: Path
+    arguments: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(text: str) -> Program:
+        path, *arguments = shlex.split(text)
+        return Program(Path(path).resolve(), tuple(arguments))
+
+    @property
+    def name(self) -> str:
+        return " ".join([self.path.stem, *self.arguments])
+
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, str(self.path), *self.arguments]
+
+
+class Sightings:
+    """What stood at a path, and after how many seconds, looked at while something else runs."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._over, self._began = path, threading.Event(), time.monotonic()
+        self._seen: list[tuple[float, str]] = []
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        while not self._over.wait(0.2):
+            with contextlib.suppress(OSError):
+                text = self._path.read_text(encoding="utf-8")
+                if not self._seen or self._seen[-1][1] != text:
+                    self._seen.append((time.monotonic() - self._began, text))
+
+    def first_as_small_as_the_last(self) -> float | None:
+        self._over.set()
+        self._thread.join()
+        sizes = [(after, statements(text)) for after, text in self._seen]
+        return next((after for after, size in sizes if size <= sizes[-1][1]), None) if sizes else None
 
 
 @dataclass(frozen=True)
@@ -83,11 +129,13 @@ def fresh(folder: Path) -> Path:
     return folder
 
 
-def with_torchsleuth(program: Path, folder: Path, limit: float) -> Ended:
+def with_torchsleuth(program: Program, folder: Path, limit: float) -> Ended:
+    sightings = Sightings(folder / "out" / "repro.py")
     began = time.monotonic()
-    command = [sys.executable, "-m", "torchsleuth", "run", "--out", str(folder / "out"), str(program)]
+    command = [sys.executable, "-m", "torchsleuth", "run", "--out", str(folder / "out"), *program.command]
     run(command, folder, limit + 300, {})
     seconds = time.monotonic() - began
+    small_after = sightings.first_as_small_as_the_last()
     try:
         failures = json.loads((folder / "out" / "result.json").read_text())["failures"]
     except OSError:
@@ -96,20 +144,19 @@ def with_torchsleuth(program: Path, folder: Path, limit: float) -> Ended:
         return Ended(bool(failures), seconds=seconds, said="no repro")
     repro, script = failures[0]["repro"], folder / "out" / failures[0]["repro"]["path"]
     return Ended(
-        True, repro["ops"], failures[0]["reduction"]["judged"], seconds, _fails_alike(script, program, folder, limit),
-        needs_only_torch(script.read_text(encoding="utf-8")),
+        True, repro["ops"], failures[0]["reduction"]["judged"], seconds, small_after,
+        _fails_alike(script, program, folder, limit), needs_only_torch(script.read_text(encoding="utf-8")),
     )  # fmt: skip
 
 
-def with_minifier(program: Path, folder: Path, limit: float) -> Ended:
-    began = time.monotonic()
-    first = run([sys.executable, str(program)], folder, limit, {})
+def with_minifier(program: Program, folder: Path, limit: float) -> Ended:
+    first = run(program.command, folder, limit, {})
     level = "4" if _WRONG_NUMBERS.search(first.text[-4000:]) else "2"
     began = time.monotonic()
     launcher = None
     for after in ("aot", "dynamo"):
         settings = {"TORCHDYNAMO_REPRO_AFTER": after, "TORCHDYNAMO_REPRO_LEVEL": level}
-        run([sys.executable, str(program)], folder, limit, settings)
+        run(program.command, folder, limit, settings)
         launcher = max(folder.glob("torch_compile_debug/run*/minifier/minifier_launcher.py"), default=None, key=_age)
         if launcher is not None:
             break
@@ -127,7 +174,7 @@ def with_minifier(program: Path, folder: Path, limit: float) -> Ended:
     text = script.read_text(encoding="utf-8")
     alike = _fails_alike(script, program, folder, limit)
     said = "not finished in time" if minified.status is None else ""
-    return Ended(alike, operators(text), asked, seconds, alike, needs_only_torch(text), said)
+    return Ended(alike, operators(text), asked, seconds, None, alike, needs_only_torch(text), said)
 
 
 def _checkpoints(folder: Path) -> list[Path]:
@@ -145,10 +192,10 @@ def _last_line(text: str) -> str:
     return lines[-1][:80] if lines else "it said nothing"
 
 
-def _fails_alike(script: Path, program: Path, folder: Path, limit: float) -> bool:
+def _fails_alike(script: Path, program: Program, folder: Path, limit: float) -> bool:
     """A fresh process fails, and names an error that the program named too."""
     place = fresh(folder / "alike")
-    of_program = run([sys.executable, str(program)], place, limit, {})
+    of_program = run(program.command, place, limit, {})
     of_script = run([sys.executable, str(script)], place, limit, {})
     if of_script.status in (0, None):
         return of_script.status is None and of_program.status is None
@@ -166,6 +213,12 @@ def operators(text: str) -> int:
     return 0
 
 
+def statements(text: str) -> int:
+    """Of the longest function: a measure of size that is the same for two scripts with the same operators."""
+    defined = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    return max((len(node.body) for node in defined), default=0)
+
+
 def needs_only_torch(text: str) -> bool:
     modules = set()
     for node in ast.walk(ast.parse(text)):
@@ -178,8 +231,8 @@ def needs_only_torch(text: str) -> bool:
 
 
 HEAD = (
-    "| program | | reproduced | operators left | asked | s | fails alike | needs only torch |\n"
-    "|---|---|---|---|---|---|---|---|"
+    "| program | | reproduced | operators left | asked | s | small after, s | fails alike | needs only torch |\n"
+    "|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -190,6 +243,7 @@ def table(rows: Sequence[Row]) -> str:
             what = f"{'yes' if end.found else 'no'}{f' ({end.said})' if end.said else ''}"
             cells = [
                 row.program, name, what, _number(end.ops), _number(end.asked), f"{end.seconds:.0f}",
+                _number(None if end.small_after is None else round(end.small_after)),
                 "yes" if end.fails_alike else "no", "yes" if end.only_torch else "no",
             ]  # fmt: skip
             lines.append(f"| {' | '.join(cells)} |")
@@ -212,7 +266,8 @@ def picture(rows: Sequence[Row]) -> str:
             y, width = top + place * high, max(2.0, wide * end.seconds / most)
             outcome = f"{end.ops} left" if end.fails_alike and end.ops is not None else "nothing that fails alike"
             drawn.append(f'<rect x="{left}" y="{y}" width="{width:.1f}" height="{high - 3}" fill="{colour}"/>')
-            text = f"{end.seconds:.0f} s, {outcome}"
+            soon = f" ({end.small_after:.0f} s to the first so small)" if end.small_after is not None else ""
+            text = f"{end.seconds:.0f} s, {outcome}{soon}"
             drawn.append(f'<text x="{left + width + 6:.1f}" y="{y + high - 6}">{html.escape(text)}</text>')
     height = 40 + len(rows) * (2 * high + 16)
     legend = (
@@ -221,24 +276,24 @@ def picture(rows: Sequence[Row]) -> str:
         f'<text x="{left + 138}" y="18">torch\'s own minifier</text>'
     )
     style = "<style>text{font:12px sans-serif;fill:#57606a}</style>"
-    size = f'viewBox="0 0 {left + wide + 190} {height}" width="{left + wide + 190}" height="{height}"'
+    size = f'viewBox="0 0 {left + wide + 330} {height}" width="{left + wide + 330}" height="{height}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{style}{legend}{"".join(drawn)}</svg>\n'
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("programs", nargs="*", type=Path)
+    parser.add_argument("programs", nargs="*", type=Program.of)
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for the minifier; torchsleuth has its own")
     parser.add_argument("--out", type=Path, default=Path("versus"))
     arguments = parser.parse_args()
-    example = Path(__file__).resolve().parent.parent / "examples" / "relu.py"
+    example = Program(Path(__file__).resolve().parent.parent / "examples" / "relu.py")
     out = arguments.out.resolve()
     rows: list[Row] = []
     for program in arguments.programs or [example]:
-        whole = program.resolve()
-        ours = with_torchsleuth(whole, fresh(out / whole.stem / "torchsleuth"), arguments.limit)
-        theirs = with_minifier(whole, fresh(out / whole.stem / "minifier"), arguments.limit)
-        rows.append(Row(whole.stem, ours, theirs))
+        place = out / program.name.replace(" ", "-")
+        ours = with_torchsleuth(program, fresh(place / "torchsleuth"), arguments.limit)
+        theirs = with_minifier(program, fresh(place / "minifier"), arguments.limit)
+        rows.append(Row(program.name, ours, theirs))
         (out / "versus.json").write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
         (out / "versus.md").write_text(table(rows))
         (out / "versus.svg").write_text(picture(rows))
