@@ -88,9 +88,12 @@ def test_a_verification_on_the_way_is_due_when_much_is_gained_and_it_costs_littl
 ) -> None:
     now = [0.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    pace = Pace(cost=10.0)
+    pace = Pace(cost=10.0, whole=100)
+    now[0] = 9.0
+    assert not pace.due(50), "something smaller may be found yet"
     now[0] = 29.0
-    assert not pace.due(100), "something small may be found yet"
+    assert pace.due(50)
+    assert not pace.due(100), "the whole is the last that one wants to see"
     now[0] = 31.0
     assert pace.due(100), "nothing was verified so far"
     with pace.spending(100):

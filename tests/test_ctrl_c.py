@@ -155,7 +155,7 @@ torch.compile(f, backend=picky)(torch.randn(16, 24))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["climbing the ladder", "down to"])
+@pytest.mark.parametrize("moment", ["climbing the ladder", "simplifying"])
 def test_while_it_reduces_the_smallest_verified_repro_is_in_place(tmp_path: Path, moment: str) -> None:
     tool = Tool(tmp_path, SLOW_TO_REDUCE)
     try:
@@ -174,7 +174,7 @@ def test_while_it_reduces_the_smallest_verified_repro_is_in_place(tmp_path: Path
     assert "torch.relu" in text
     assert "torch.tanh" in text
     assert tool.said[-1].strip() == "out/repro.py"
-    if moment == "down to":
+    if moment == "simplifying":
         smaller = sorted((tool.out / "cases" / "f1" / "checkpoints").glob("repro_*_op*.py"))
         assert smaller, "what is smaller and not verified is a checkpoint"
         assert failure["component"] == "backend"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from torchsleuth.case.model import Case
+from torchsleuth.case.model import Backend, Case
 from torchsleuth.case.program import render
 from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.judge.outcome import Verdict
@@ -37,22 +37,22 @@ class Known:
 @dataclass(frozen=True)
 class Afterwards:
     bench: Bench
-    whole: Way  # how the user's own Case is judged
+    whole: tuple[Case, Way] | None  # the user's own Case, and how it fails; None: it was not seen to
     time_left: Callable[[], bool]
     say: Callable[[str], None]
     locating: bool = False  # also where nothing was reduced
 
-    def learn(self, finding: Finding, whole: Case, known: Known | None) -> Finding:
+    def learn(self, finding: Finding, known: Known | None) -> Finding:
         """`known` is None where nothing was reduced."""
         if known is not None and finding.reproduced:
             finding = self._facts(finding, known)
-        if known is not None or self.locating:
-            case, way = (known.case, known.way) if known is not None else (whole, self.whole)
-            finding = Locator(self.bench, self.time_left, self.say).locate(finding, case, way)
-        if self.locating and self.time_left() and not finding.chance.flaky:
-            rows = ablation.ablate(whole, lambda cases: self._pass(cases, finding, self.whole))
-            finding = replace(finding, ablation=rows)
-        finding = _with_workaround(finding, self._workaround(finding, whole, known))
+        looked_at = (known.case, known.way) if known is not None else self.whole if self.locating else None
+        if looked_at is not None:
+            finding = Locator(self.bench, self.time_left, self.say).locate(finding, *looked_at)
+        if self.locating and self.whole is not None and self.time_left() and not finding.chance.flaky:
+            case, way = self.whole
+            finding = replace(finding, ablation=ablation.ablate(case, lambda cases: self._pass(cases, finding, way)))
+        finding = _with_workaround(finding, self._workaround(finding, known))
         return _shown_at(finding, known.case) if known is not None else finding
 
     def _facts(self, finding: Finding, known: Known) -> Finding:
@@ -60,24 +60,36 @@ class Afterwards:
             finding = replace(finding, needed=needed(known.case))
         if self.time_left():
             self.say("looking at what may vary")
-            finding = replace(finding, varies=vary(known.case, lambda cases: self._fail(cases, finding, known.way)))
+            found = vary(known.case, lambda cases: self._fail(cases, finding, known.way))
+            finding = replace(finding, varies=(*finding.varies, *found))
         form, data = known.way.form, known.way.data
         source = render(known.case, form, data=data, refereed=known.case.check is not None).source  # as it was judged
         return replace(finding, neighbour=nearest(source, known.passing))
 
-    def _workaround(self, finding: Finding, whole: Case, known: Known | None) -> str | None:
-        found = None
-        if known is None and self.locating:
-            known = Known(whole, self.whole, complete=False)
-        if known is not None and self.time_left():
+    def _workaround(self, finding: Finding, known: Known | None) -> str | None:
+        """What helps the user's own Case: without one that fails, nothing can be seen to help."""
+        if self.whole is None:
+            return None
+        (whole, way), found = self.whole, None
+        small = known or (Known(whole, way, complete=False) if self.locating else None)
+        if small is not None and self.time_left():
             self.say("looking for a workaround")
             blamed = finding.inside.blamed if finding.inside is not None and finding.inside.alone else None
             found = workarounds.find(
-                known.case, whole, finding.failure.kind, finding.component, finding.culprit.op, blamed,
-                lambda cases: self._pass(cases, finding, known.way),
-                lambda cases: self._pass(cases, finding, self.whole),
+                small.case, whole, finding.failure.kind, finding.component, finding.culprit.op, blamed,
+                lambda cases: self._pass(cases, finding, small.way),
+                lambda cases: self._pass(cases, finding, way),
             )  # fmt: skip
-        return found or workarounds.other_backend(finding.rungs)
+        return found or self._other_backend(finding, whole, way, climbed_whole=known is None)
+
+    def _other_backend(self, finding: Finding, whole: Case, way: Way, *, climbed_whole: bool) -> str | None:
+        """The last resort, known from the ladder."""
+        name = workarounds.other_backend(finding.rungs)
+        if name is None:
+            return None
+        on_it = replace(whole, surroundings=replace(whole.surroundings, backend=Backend(name)))
+        seen = climbed_whole or self._pass([on_it], finding, way)[0]
+        return f'torch.compile(..., backend="{name}")' if seen else None
 
     def _pass(self, cases: Sequence[Case], finding: Finding, way: Way) -> list[bool]:
         """A failure that comes and goes must stay away as often as it takes to be sure."""

@@ -21,7 +21,8 @@ from torchsleuth.judge.bench import Bench, Way
 FOLDER = "checkpoints"
 _MOST = 12  # files; the largest go first
 _MOST_DATA = 64 * 2**20  # bytes; a checkpoint is a convenience, not a copy of the weights
-_PATIENCE = 30.0  # seconds without anything verified
+_PATIENCE = 10.0  # seconds without anything verified, where something smaller is known
+_LONG = 30.0  # where nothing is
 _WORTH = 8.0  # times what the last verification took, to work on before the next
 
 
@@ -73,18 +74,19 @@ class Checkpoints:
 class Pace:
     """When to verify on the way: often enough that little is lost on Ctrl-C, seldom enough to cost little.
 
-    The first is not verified before there is a smaller one, or none has been found for a while.
+    The first is not verified before something may have become of it: of the whole, something smaller.
     """
 
-    def __init__(self, cost: float) -> None:
+    def __init__(self, cost: float, whole: int) -> None:
         self._cost = cost
-        self._in_place: int | None = None  # operators of what was verified last; None: nothing was
+        self._whole = whole  # operators
+        self._in_place: int | None = None  # operators of what was tried last; None: nothing was
         self._since = time.monotonic()
 
     def due(self, ops: int) -> bool:
         waited = time.monotonic() - self._since
         if self._in_place is None:
-            return waited >= max(_PATIENCE, self._cost)
+            return waited >= (_PATIENCE if ops < self._whole else max(_LONG, self._cost))
         return 2 * ops <= self._in_place and waited >= _WORTH * self._cost
 
     @contextlib.contextmanager

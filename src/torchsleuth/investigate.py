@@ -1,4 +1,4 @@
-"""From what was kept in the program to a verified repro: judge, choose a form, climb the ladder, write, verify."""
+"""From what was kept in the program to a verified repro: judge, choose a form, reduce, verify, climb the ladder."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from torchsleuth.reduce.chance import ALWAYS
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.reduce.reducer import counted
 from torchsleuth.reduction import Reduction, measured
-from torchsleuth.starts import Start
+from torchsleuth.starts import Start, Subject
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.rerun import Again
 from torchsleuth.write import issue
-from torchsleuth.write.findings import Culprit, Finding
+from torchsleuth.write.findings import Culprit, Finding, Repro
 
 Say = Callable[[str], None]
 _FRESH = 8.0  # seconds that a fresh process needs before it compiles, about
@@ -100,8 +100,8 @@ class Investigation:
             return False
         case = replace(folder.load(found.case, ours=True), phase=found.failure.phase)
         bench = self._bench(case, hang_limit(case))
-        start = starts.of_whole(case, None, found.case, found.failure, bench, self._plan.stopped, self._say)
-        return isinstance(start, Start)
+        subject = Subject(case, None, found.case, found.failure, bench)
+        return isinstance(starts.of_whole(subject, self._plan.stopped, self._say), Start)
 
     # --- one failure ----------------------------------------------------------------------------------------------
 
@@ -142,7 +142,9 @@ class Investigation:
         if self._plan.keep_only:
             return replace(finding, why_not="it was kept and not judged, as --capture 1 asks")
         try:
-            finding = self._reproduce(finding, case, inner, home, found, first=first)
+            deadline = self._placing.hang_limit if found.failure.kind is Kind.HANG else self.means.deadline
+            subject = Subject(case, inner, home, found.failure, self._bench(case, deadline), first)
+            finding = self._reproduce(finding, subject)
         except JudgeBroken as error:  # by Ctrl-C, too, while it starts
             finding = replace(finding, why_not=STOPPED if self._plan.stopped() else str(error))
         return finding if finding.seconds else replace(finding, seconds=time.monotonic() - began)
@@ -155,133 +157,134 @@ class Investigation:
             self._say(f"going on from a journal of {self._journal.begun_with} judgements")
         self._journal.learn(self.known)
 
-    def _reproduce(
-        self, finding: Finding, case: Case, inner: Case | None, home: Path, found: Found, *, first: bool
-    ) -> Finding:
-        failure = found.failure
-        bench = self._bench(case, self._placing.hang_limit if failure.kind is Kind.HANG else self.means.deadline)
+    def _reproduce(self, finding: Finding, subject: Subject) -> Finding:
         if not self._plan.minimize:
-            return self._unreduced(finding, case, inner, home, failure, bench, first=first)
-        reducing = minimise.Means(
-            bench, home, self.means.python, self.means.environment, self.means.path, self.means.jobs, self._share_ends,
-            self._plan.stopped, self._say,
-        )  # fmt: skip
-        probing = starts.Probing(case, reducing)
-        try:
-            return self._reduced(finding, case, inner, home, failure, reducing, probing, first=first)
-        finally:
-            probing.end()
-
-    def _unreduced(
-        self,
-        finding: Finding,
-        case: Case,
-        inner: Case | None,
-        home: Path,
-        failure: Failure,
-        bench: Bench,
-        *,
-        first: bool,
-    ) -> Finding:
-        start, finding = self._start(finding, case, inner, home, failure, bench)
-        if start is None:
-            return finding
-        began = time.monotonic()
-        finding = self._of_the_whole(finding, start, home, bench, first=first)
-        cost = time.monotonic() - began
-        if self._plan.stopped():
-            return finding
-        return self._afterwards(bench, start, cost).learn(finding, start.case, None)
-
-    def _reduced(
-        self,
-        finding: Finding,
-        case: Case,
-        inner: Case | None,
-        home: Path,
-        failure: Failure,
-        means: minimise.Means,
-        probing: starts.Probing,
-        *,
-        first: bool,
-    ) -> Finding:
-        """From a guess, where one fails; the whole is judged then only to see what helps the user's own Case."""
-        bench, whole, known, cost, began = means.bench, None, None, _FRESH, time.monotonic()
-        start = starts.guess(case, failure, finding.culprit.op, means, probing)
-        if start is not None:
-            finding, known = self._reduce(finding, start, home, bench, probing, first=first)
-        if not finding.reproduced:
-            whole, finding = self._start(finding, case, inner, home, failure, bench)
-            if whole is None:
+            start, finding = self._start(finding, subject)
+            if start is None:
                 return finding
-            cost = _FRESH + whole.best.outcome.seconds
-            finding, known = self._reduce(finding, whole, home, bench, probing, first=first)
-        if not finding.reproduced and whole is not None:
-            finding = self._of_the_whole(finding, whole, home, bench, first=first)
-        finding = replace(finding, seconds=time.monotonic() - began)  # what follows does not make it smaller
+            began = time.monotonic()
+            finding = self._of_the_whole(finding, subject, start)
+            cost = time.monotonic() - began
+            return self._learn(finding, subject, start, None, cost)
+        finding, start, known = self._reduced(finding, subject)
+        cost = _FRESH + (start.best.outcome.seconds if start is not None else 0.0)
+        try:
+            if start is None and finding.reproduced and self._time_left(2 * cost):
+                finding, start, cost = self._whole_at_last(finding, subject, cost)
+            return self._learn(finding, subject, start, known, cost)
+        except JudgeBroken as error:  # what is verified stays so
+            self._say(f"no more is found out: {error}")
+            return finding
+
+    def _whole_at_last(self, finding: Finding, subject: Subject, cost: float) -> tuple[Finding, Start | None, float]:
+        """Judged only to see what helps the user's own Case."""
+        self._say(f"judging the whole: {counted(subject.case)}")
+        began = time.monotonic()
+        judged = self._whole(subject, lambda: not self._time_left(cost))
+        if isinstance(judged, Start):
+            return finding, judged, max(cost, time.monotonic() - began)
+        if not self._plan.stopped():
+            finding = replace(finding, varies=(*finding.varies, _NOT_THE_WHOLE))
+        return finding, None, cost
+
+    def _reduced(self, finding: Finding, subject: Subject) -> tuple[Finding, Start | None, Known | None]:
+        """From a guess, where one fails, and then the whole need not be judged; else from the whole, which then is the
+        start that is handed back.
+        """
+        began = time.monotonic()
+        probe = starts.Probe(subject, self._reducing(subject))
+        guess = starts.guess(subject, finding.culprit.op, self._reducing(subject), probe)
+        if guess is not None:
+            tried, known = self._reduce(finding, subject, guess, probe)
+            if tried.reproduced:
+                return replace(tried, seconds=time.monotonic() - began), None, known
+            finding = replace(finding, judged=subject.bench.judged)  # what else was learned was of another Case
+        if self._plan.stopped():
+            return replace(finding, why_not=STOPPED), None, None
+        start, finding = self._start(finding, subject)
+        if start is None:
+            return finding, None, None
+        finding, known = self._reduce(finding, subject, start, probe)
+        if not (finding.reproduced or self._plan.stopped()):
+            finding = self._of_the_whole(finding, subject, start)
+        elif not finding.reproduced:
+            finding = replace(finding, why_not=STOPPED)
+        return replace(finding, seconds=time.monotonic() - began), start, known
+
+    def _learn(
+        self, finding: Finding, subject: Subject, start: Start | None, known: Known | None, cost: float
+    ) -> Finding:
+        """What else can be found out of what was reproduced: what varies, where inside the compiler, what helps."""
         if self._plan.stopped():
             return finding
-        if whole is None:
-            self._say(f"judging the whole: {counted(case)}")
-            judged = starts.of_whole(case, inner, home, failure, bench, self._plan.stopped, self._say)
-            whole = judged if isinstance(judged, Start) else start
-        assert whole is not None
-        finding = self._afterwards(bench, whole, cost).learn(finding, whole.case, known)
+        whole = (start.case, start.way) if start is not None else None
+        after = Afterwards(subject.bench, whole, lambda: self._time_left(cost), self._say, self._plan.locate)
+        finding = after.learn(finding, known)
         if known is not None and finding.repro is not None:
-            shown = replace(whole.best, form=known.way.form, with_data=known.way.data)
-            text = self._placing.say_where(finding.repro, finding, known.case, shown, reduced=True)
+            text = self._placing.say_where(finding.repro, finding, known.case, known.way, reduced=True)
             finding = replace(finding, repro=text)
         return finding
 
-    def _start(
-        self, finding: Finding, case: Case, inner: Case | None, home: Path, failure: Failure, bench: Bench
-    ) -> tuple[Start | None, Finding]:
+    def _reducing(self, subject: Subject) -> minimise.Means:
+        means = self.means
+        return minimise.Means(
+            subject.bench, subject.home, means.python, means.environment, means.path, means.jobs, self._share_ends,
+            self._plan.stopped, self._say,
+        )  # fmt: skip
+
+    def _whole(self, subject: Subject, late: Callable[[], bool] = lambda: False) -> Start | str:
+        return starts.of_whole(subject, lambda: self._plan.stopped() or late(), self._say)
+
+    def _start(self, finding: Finding, subject: Subject) -> tuple[Start | None, Finding]:
         """The whole, judged; without one, the finding says why."""
-        self._say(f"judging {finding.id}: {counted(case)}, does it fail alone?")
-        start = starts.of_whole(case, inner, home, failure, bench, self._plan.stopped, self._say)
-        finding = replace(finding, judged=bench.judged)
+        self._say(f"judging {finding.id}: {counted(subject.case)}, does it fail alone?")
+        start = self._whole(subject)
+        finding = replace(finding, judged=subject.bench.judged)
         if not isinstance(start, Start):
             return None, replace(finding, why_not=start, eager_fails_too=start.startswith("eager itself fails"))
-        finding = replace(finding, failure=start.failure(failure))
+        finding = replace(finding, failure=start.failure(subject.failure))
         if start.now_and_then:
-            chance = measured(bench, start.case, start.way, finding.failure, self._say)
+            chance = measured(subject.bench, start.case, start.way, finding.failure, self._say)
             finding = replace(finding, chance=chance)
         return start, finding
 
     def _reduce(
-        self, finding: Finding, start: Start, home: Path, bench: Bench, probing: starts.Probing, *, first: bool
+        self, finding: Finding, subject: Subject, start: Start, probe: starts.Probe
     ) -> tuple[Finding, Known | None]:
-        finding = replace(finding, failure=start.failure(finding.failure), judged=bench.judged)
+        finding = replace(finding, failure=start.failure(subject.failure), judged=subject.bench.judged)
         cost = _FRESH + start.best.outcome.seconds
         until = self._share_ends - min(2 * cost, self._plan.budget / 4)
-        facts = probing.facts() if start.way.home == home else None
+        facts = probe.facts() if start.way.home == subject.home else None
         reduction = Reduction(
-            self._placing, self._journal, bench, home, start.case, start.inner, start.best, start.way, first, cost,
-            until, facts, start.diverging,
+            self._placing, self._journal, subject.bench, subject.home, start.case, start.inner, start.best, start.way,
+            subject.first, cost, until, facts, start.diverging,
         )  # fmt: skip
         return reduction.run(finding)
 
-    def _of_the_whole(self, finding: Finding, start: Start, home: Path, bench: Bench, *, first: bool) -> Finding:
+    def _of_the_whole(self, finding: Finding, subject: Subject, start: Start) -> Finding:
         """A repro of the Case as the program had it, and the component.
 
         Where fresh processes disagree with the judge, it may come and go.
         """
-        runs = 1 if self._plan.minimize else 3
-        repro = self._placing.write(finding, start.case, start.best, home, bench, first=first, runs=runs)
+        bench = subject.bench
+
+        def placed() -> Repro:
+            return self._placing.write(
+                finding, start.case, start.way, subject.home, bench, first=subject.first,
+                runs=1 if self._plan.minimize else 3,
+            )  # fmt: skip
+
+        repro = placed()
         if repro.undecided and not finding.chance.flaky:
             finding = replace(finding, chance=measured(bench, start.case, start.way, finding.failure, self._say))
-            if finding.chance.flaky:
-                repro = self._placing.write(finding, start.case, start.best, home, bench, first=first, runs=runs)
+            repro = placed() if finding.chance.flaky else repro
         finding = replace(finding, repro=repro, why_not="" if repro.verified else repro.reason)
-        # Only now: whoever loses patience on the ladder has a repro already.
-        finding = climbed(bench, start.case, start.way, finding, self._say)
         if self._plan.stopped():
-            return replace(finding, judged=bench.judged)
-        repro = self._placing.say_where(repro, finding, start.case, start.best)
+            return finding
+        # Only now: whoever loses patience on the ladder has a repro already.
+        finding = climbed(bench, start.case, start.way, finding, self._plan.stopped, self._say)
+        repro = self._placing.say_where(repro, finding, start.case, start.way)
         return replace(finding, repro=repro, judged=bench.judged)
-
-    def _afterwards(self, bench: Bench, start: Start, cost: float) -> Afterwards:
-        return Afterwards(bench, start.way, lambda: self._time_left(cost), self._say, self._plan.locate)
 
     def _time_left(self, cost: float) -> bool:
         """Whether there is time for a few judgements more."""
@@ -318,6 +321,7 @@ _WITHOUT_GRAPH = {
 }
 
 
+_NOT_THE_WHOLE = "The graph as the program had it, run alone, was not seen to fail in this way."
 _NO_GRAPH_IS_WRONG = "Every graph is right where it is run alone, and the program is not."
 
 

@@ -57,6 +57,7 @@ class Means:
     better: Callable[[Case, Way], None] = lambda case, way: None  # told of each Case that is smaller or simpler
     pause: Callable[[Case, Way], None] = lambda case, way: None  # told of the best so far before each judgement
     settled: Callable[[Case, Way], None] = lambda case, way: None  # told of what has no operator too many
+    aside: Callable[[], int] = lambda: 0  # judgements that were made on the way and not in order to make it smaller
     diverging: Diverging | None = None  # of wrong numbers in a larger Case: where they begin
 
 
@@ -216,6 +217,8 @@ class _Run:
             if means.stopped():
                 return [False] * len(cases)
             means.pause(oracle.best, way)
+            if means.stopped():
+                return [False] * len(cases)
             state.show(oracle)
             tried = means.bench.try_cases(cases, way.home, way.form, data=way.data, attempt=attempt)
             for one in tried:
@@ -234,7 +237,7 @@ class _Run:
 
         oracle = Oracle(
             judge, key, case, means.until, means.stopped, smaller, lambda better: means.better(better, way),
-            lambda: means.bench.judged - self.before,
+            lambda: means.bench.judged - self.before - means.aside(),
         )  # fmt: skip
         return oracle
 

@@ -15,7 +15,7 @@ from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case
 from torchsleuth.case.program import Form, Rendering, render
 from torchsleuth.case.program.render import DATA_FILE
-from torchsleuth.judge.bench import Bench, Tried
+from torchsleuth.judge.bench import Bench, Way
 from torchsleuth.judge.environment import judge_environment
 from torchsleuth.judge.trial import deadline_for
 from torchsleuth.judge.verify import Verification, verify as verify_fresh
@@ -78,24 +78,23 @@ class Placing:
         self,
         finding: Finding,
         case: Case,
-        best: Tried,
+        way: Way,
         home: Path,
         bench: Bench,
         *,
         first: bool,
         runs: int,
         reduced: bool = False,
-        data_from: Path | None = None,
     ) -> Repro:
         """Verified where nobody looks; only then does it take the place of what was there."""
         failure = finding.failure
         limit = self.hang_limit(case) if failure.kind is Kind.HANG else None
-        rendering, text = self.text(finding, case, best, reduced=reduced)
+        rendering, text = self.text(finding, case, way, reduced=reduced)
         ops = operators(case.graph)
         draft = Path(tempfile.mkdtemp(prefix="draft-", dir=self.scratch))
         files.write_text(draft / "repro.py", text)
         if rendering.data:
-            bench.write_data(rendering, data_from or home, draft / DATA_FILE)
+            bench.write_data(rendering, way.home, draft / DATA_FILE)
         self.say("verifying repro.py in fresh processes, without torchsleuth")
         # A module of the user's that the script must import is found where the program found it.
         path = self.means.path if rendering.imports != ("torch",) else ()
@@ -105,10 +104,10 @@ class Placing:
         data_bytes = _put_in_place(draft, final)
         return _repro(final / "repro.py", text, rendering.form, ops, rendering.imports, data_bytes, proof)
 
-    def text(self, finding: Finding, case: Case, best: Tried, *, reduced: bool) -> tuple[Rendering, str]:
+    def text(self, finding: Finding, case: Case, way: Way, *, reduced: bool) -> tuple[Rendering, str]:
         """The script of a Case, and the script with its docstring."""
         limit = self.hang_limit(case) if finding.failure.kind is Kind.HANG else None
-        rendering = render(case, best.form, data=best.with_data, hang_limit=limit)
+        rendering = render(case, way.form, data=way.data, hang_limit=limit)
         ops = operators(case.graph)
         notes = [] if reduced or ops <= 3 else [f"Not reduced: {ops} operators, as the program had them."]
         notes += [finding.chance.said] if finding.chance.flaky else []
@@ -117,9 +116,9 @@ class Placing:
         text = repro_text.with_docstring(rendering, case, failure, finding.component, finding.rungs, notes)
         return rendering, text
 
-    def say_where(self, repro: Repro, finding: Finding, case: Case, best: Tried, *, reduced: bool = False) -> Repro:
+    def say_where(self, repro: Repro, finding: Finding, case: Case, way: Way, *, reduced: bool = False) -> Repro:
         """The same script; its docstring says what is known by now."""
-        text = self.text(finding, case, best, reduced=reduced)[1]
+        text = self.text(finding, case, way, reduced=reduced)[1]
         files.write_text(repro.path, text)
         return replace(repro, source=text)
 

@@ -47,17 +47,18 @@ class Reduction:
     diverging: Diverging | None = None  # of wrong numbers in a larger Case: where they begin
 
     def run(self, finding: Finding) -> tuple[Finding, Known | None]:
-        """Without a repro, or with an unverified one, where nothing could be verified."""
-        before, believed = finding.judged, finding.chance
+        """Without a repro, or with the one that it had, where nothing could be verified."""
+        before, believed, named = finding.judged, finding.chance, finding.culprit
         plan, means = self.placing.plan, self.placing.means
         checkpoints = Checkpoints(self.bench, self.placing.say, self.home)
-        pace = Pace(self.cost)
+        pace = Pace(self.cost, operators(self.whole.graph))
         hopeless = False  # nothing is verified, and what was to be first fails in no fresh process
+        aside = 0  # judgements that had nothing to do with making it smaller
 
         def better(smaller: Case, way: Way) -> None:
             if (way.form, way.data) == (self.way.form, self.way.data):
                 self.journal.note_smaller(smaller)
-            checkpoints.write(smaller, way, self.placing.text(finding, smaller, self._in(way), reduced=True)[1])
+            checkpoints.write(smaller, way, self.placing.text(finding, smaller, way, reduced=True)[1])
             if finding.reproduced:
                 pause(smaller, way)
 
@@ -66,26 +67,31 @@ class Reduction:
                 verify(best, way)
 
         def verify(case: Case, way: Way) -> None:
-            nonlocal finding, hopeless
+            nonlocal finding, hopeless, aside
             if plan.stopped() or (finding.repro and finding.repro.ops <= operators(case.graph)):
                 return
+            judged = self.bench.judged
             with pace.spending(operators(case.graph)):
-                finding = self._put_in_place(finding, case, way, runs=1)
+                finding = self._put_in_place(finding, named, self._with_tolerance(case, way), way, runs=1)
             hopeless = not finding.reproduced and not finding.chance.flaky
+            aside += self.bench.judged - judged
 
         wanted = minimise.Means(
             self.bench, self.way.home, means.python, means.environment, means.path, means.jobs, self.until,
             lambda: plan.stopped() or hopeless, self.placing.say, lambda: finding.chance, better, pause, verify,
-            self.diverging,
+            lambda: aside, self.diverging,
         )  # fmt: skip
         hints = Hints(finding.culprit.op, self.best.outcome.noted)
         found = minimise.reduce_case(
             self.whole, finding.failure, self.way.form, self.way.data, hints, wanted, self.inner, self.facts
         )
+        if _newly_flaky(finding.chance, believed) and not plan.stopped():
+            return self.run(replace(finding, judged=before + found.judged + aside, culprit=named))
         smallest, way = self._smallest_known(found)
+        named = _diverging(named, found.diverging.blamed if found.diverging else None)
         finding = replace(
             finding,
-            judged=before + found.judged,
+            judged=before + found.judged + aside,
             judged_to_smallest=before + found.judged_to_smallest,
             culprit=_diverging(finding.culprit, found.diverging.blamed if found.diverging else None),
             divergence=_by_operator(found.diverging),
@@ -93,37 +99,43 @@ class Reduction:
         for one, its in ((smallest, way), *checkpoints.larger_than(smallest)):
             if plan.stopped():
                 break
-            placed = self._put_in_place(finding, one, its, runs=3)
+            one = self._with_tolerance(one, its)
+            placed = self._put_in_place(finding, named, one, its, runs=3)
             if placed.repro is not finding.repro:
-                return placed, Known(one, its, found.complete and one is smallest, found.passing)
+                complete = found.complete and operators(one.graph) <= operators(smallest.graph)
+                return placed, Known(one, its, complete, found.passing)
             finding = placed
-            if finding.chance.flaky and not believed.flaky:  # so what passed may have passed by chance
-                return self.run(finding)
+            if _newly_flaky(finding.chance, believed):
+                return self.run(replace(finding, culprit=named))
         return finding, None
 
-    def _in(self, way: Way) -> Tried:
-        return replace(self.best, form=way.form, with_data=way.data)
+    def _with_tolerance(self, case: Case, way: Way) -> Case:
+        """Of a Case that was judged, so the answer is remembered."""
+        if case.check is None:
+            return case
+        return minimise.with_tolerance(case, self.bench.try_case(case, way.home, way.form, data=way.data))
 
-    def _put_in_place(self, finding: Finding, case: Case, way: Way, *, runs: int) -> Finding:
-        """The finding with a repro of `case`, if that is verified; else the finding as it was."""
-        reduced = runs > 1 or operators(case.graph) < finding.ops_before
-        if case.check is not None:  # it was judged, so the answer is remembered
-            judged = self.bench.try_case(case, way.home, way.form, data=way.data)
-            case = minimise.with_tolerance(case, judged)
+    def _put_in_place(self, finding: Finding, named: Culprit, case: Case, way: Way, *, runs: int) -> Finding:
+        """The finding with a repro of `case`, if that is verified; else the finding as it was.
+
+        `named` is what was known of the culprit before there was anything small: a larger Case that was placed on the
+        way may have pointed elsewhere.
+        """
+        whole = case.graph is self.whole.graph and operators(case.graph) == finding.ops_before
+        reduced = runs > 1 or not whole
         repro = self.placing.write(
-            finding, case, self._in(way), self.home, self.bench, first=self.first, runs=runs,
-            reduced=reduced, data_from=way.home,
-        )  # fmt: skip
+            finding, case, way, self.home, self.bench, first=self.first, runs=runs, reduced=reduced
+        )
         if not repro.verified:
             self.placing.say(f"the smaller script is not good enough: {repro.reason}")
             if repro.undecided and not finding.chance.flaky:
                 finding = replace(finding, chance=measured(self.bench, case, way, finding.failure, self.placing.say))
             return finding
         folder.save(case, self.home / "smallest")
-        finding = replace(finding, repro=repro, culprit=culprit_left(finding.culprit, case))
+        finding = replace(finding, repro=repro, culprit=culprit_left(named, case))
         if not finding.rungs and not self.placing.plan.stopped():
-            finding = climbed(self.bench, case, way, finding, self.placing.say)
-            repro = self.placing.say_where(repro, finding, case, self._in(way), reduced=reduced)
+            finding = climbed(self.bench, case, way, finding, self.placing.plan.stopped, self.placing.say)
+            repro = self.placing.say_where(repro, finding, case, way, reduced=reduced)
         return replace(finding, repro=repro)
 
     def _smallest_known(self, found: minimise.Reduced) -> tuple[Case, Way]:
@@ -136,6 +148,11 @@ class Reduction:
         if not {code.source for code in checks.codes(noted.surroundings)} <= known:
             return now, found.way
         return replace(noted, failure=now.failure), self.way
+
+
+def _newly_flaky(chance: Chance, believed: Chance) -> bool:
+    """So what passed may have passed by chance."""
+    return chance.flaky and not believed.flaky
 
 
 def measured(bench: Bench, case: Case, way: Way, failure: Failure, say: Callable[[str], None]) -> Chance:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +22,18 @@ _ONCE_MORE = (1, 2, 3)  # attempts, where a Case that failed in the program pass
 
 
 @dataclass(frozen=True)
+class Subject:
+    """What was kept of a failure, and where it is judged."""
+
+    case: Case
+    inner: Case | None  # the graph after AOTAutograd
+    home: Path
+    failure: Failure  # as the program had it
+    bench: Bench
+    first: bool = False  # of those that ended the program
+
+
+@dataclass(frozen=True)
 class Start:
     case: Case
     inner: Case | None
@@ -39,55 +50,39 @@ class Start:
         return of_program
 
 
-class Probing:
-    """What the values of a Case look like: one eager run, beside whatever else is going on."""
+class Probe:
+    """What the values of a Case look like: one eager run, made when it is first asked for."""
 
-    def __init__(self, case: Case, means: minimise.Means) -> None:
-        self._over = threading.Event()
+    def __init__(self, subject: Subject, means: minimise.Means) -> None:
+        self._subject = subject
+        self._means = means
         self._facts: Facts | None = None
-        watched = replace(means, stopped=lambda: self._over.is_set() or means.stopped())
-        self._thread = threading.Thread(target=self._probe, args=(case, watched), name="probe", daemon=True)
-        self._thread.start()
 
-    def _probe(self, case: Case, means: minimise.Means) -> None:
-        self._facts = minimise.probe(case, means, means.home)
-
-    def facts(self) -> Facts | None:
-        """None: it could not be found out."""
-        self._thread.join()
+    def facts(self) -> Facts:
+        if self._facts is None:
+            self._facts = minimise.probe(self._subject.case, self._means, self._subject.home)
         return self._facts
 
-    def end(self) -> None:
-        self._over.set()
-        self._thread.join()
 
-
-def guess(case: Case, failure: Failure, named: str | None, means: minimise.Means, probing: Probing) -> Start | None:
+def guess(subject: Subject, named: str | None, means: minimise.Means, probe: Probe) -> Start | None:
     """What may be to blame, where it fails alone: the operator at which the numbers begin to be wrong, the one that the
     error names, those of the kernel that failed in the program.
     """
-    hints = Hints(named, noted_by(failure.text) if failure.kind is not Kind.ACCURACY else Noted())
-    if failure.kind is Kind.HANG or (hints == Hints() and failure.kind is not Kind.ACCURACY):
+    failure, wrong = subject.failure, subject.failure.kind is Kind.ACCURACY
+    hints = Hints(named, Noted() if wrong else noted_by(failure.text))
+    if failure.kind is Kind.HANG or not (wrong or hints != Hints()):
         return None
-    facts = probing.facts()
-    found = minimise.guessed(case, failure, hints, means, facts) if facts is not None else None
+    found = minimise.guessed(subject.case, failure, hints, means, probe.facts())
     if found is None:
         return None
-    way = Way(Form.COMPILE, False, means.home)
-    tried = means.bench.try_case(found.case, way.home, way.form, data=way.data)
-    return Start(minimise.with_tolerance(found.case, tried), None, tried, way, diverging=found.diverging)
+    way = Way(Form.COMPILE, False, subject.home)
+    tried = subject.bench.try_case(found.case, way.home, way.form, data=way.data)
+    return Start(minimise.with_tolerance(found.case, tried), subject.inner, tried, way, diverging=found.diverging)
 
 
-def of_whole(
-    case: Case,
-    inner: Case | None,
-    home: Path,
-    failure: Failure,
-    bench: Bench,
-    stopped: Callable[[], bool],
-    say: Callable[[str], None],
-) -> Start | str:
+def of_whole(subject: Subject, stopped: Callable[[], bool], say: Callable[[str], None]) -> Start | str:
     """The best form in which the whole fails as it did in the program; else why none does."""
+    case, inner, home, failure, bench = subject.case, subject.inner, subject.home, subject.failure, subject.bench
     reasons: list[str] = []
     valued = any(s.kept for s in case.storages)
     plans: list[tuple[Case, Path, Form, bool]] = []

@@ -53,3 +53,19 @@ def test_where_nothing_is_known_nothing_is_made(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(probed.tempfile, "gettempdir", lambda: str(tmp_path))
     probed.seed(tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
+
+
+def test_what_others_can_write_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probed.tempfile, "gettempdir", lambda: str(tmp_path))
+    known = probed.warm_folder()
+    _library(known, "abc", age=60)
+    known.chmod(0o777)
+    probed.seed(tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()
+
+
+def test_what_cannot_be_copied_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probed.tempfile, "gettempdir", lambda: str(tmp_path))
+    _library(probed.warm_folder(), "abc", age=60)
+    (tmp_path / "cache").write_text("a file, not a folder")
+    probed.seed(tmp_path / "cache")

@@ -133,7 +133,8 @@ def test_what_is_known_of_the_processor_is_in_its_caches(
     for name in ("abc.cpp", "abc.so"):
         (known / name).write_text(name)
         os.utime(known / name, (0, 0))
-    monkeypatch.setattr(probed, "warm_folder", lambda: known.parent)
+    known.parent.chmod(0o700)
+    monkeypatch.setattr(probed, "_folder", lambda: known.parent)
     found = check(
         script,
         """
@@ -150,7 +151,7 @@ def test_what_is_known_of_the_processor_is_in_its_caches(
 def test_it_runs_a_copy_with_its_data_in_a_folder_of_its_own(
     script: Path, toy: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probed, "warm_folder", lambda: tmp_path / "nothing")
+    monkeypatch.setattr(probed, "_folder", lambda: tmp_path / "nothing")
     script.parent.mkdir()
     (script.parent / "repro_data.pt").write_text("data")
     (script.parent / "other.txt").write_text("other")

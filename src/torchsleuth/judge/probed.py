@@ -7,6 +7,7 @@ empty cache folder makes a process no less fresh: it would have built the same.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -18,24 +19,34 @@ _SETTLED = 5.0  # seconds since a library was last written: another process may 
 
 def warm_folder() -> Path:
     """Below the temporary folder and writable by this user alone: libraries from it are loaded."""
-    folder = Path(tempfile.gettempdir()) / f"torchsleuth-{os.getuid()}"
+    folder = _folder()
     folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022:
-        return Path(tempfile.mkdtemp(prefix="torchsleuth-"))
-    return folder
+    return folder if _is_ours(folder) else Path(tempfile.mkdtemp(prefix="torchsleuth-"))
+
+
+def _folder() -> Path:
+    return Path(tempfile.gettempdir()) / f"torchsleuth-{os.getuid()}"
+
+
+def _is_ours(folder: Path) -> bool:
+    found = folder.stat()
+    return found.st_uid == os.getuid() and not found.st_mode & 0o022
 
 
 def seed(cache: Path) -> None:
     """What is known of the processor, into the cache folder of a process that is about to start.
 
     Inductor names these files by what is in them, the compiler and its flags: it does not look at those of another.
+    What cannot be read or copied is found out anew.
     """
-    now = time.time()
-    for library in warm_folder().glob("*/*.so"):
-        source = library.with_suffix(".cpp")
-        if now - library.stat().st_mtime < _SETTLED or not source.exists():
-            continue
-        place = cache / library.parent.name
-        place.mkdir(parents=True, exist_ok=True)
-        for file in (source, library):
-            shutil.copy2(file, place)
+    with contextlib.suppress(OSError):
+        if not _is_ours(_folder()):
+            return
+        for library in _folder().glob("*/*.so"):
+            source = library.with_suffix(".cpp")
+            if time.time() - library.stat().st_mtime >= _SETTLED and source.exists():
+                place = cache / library.parent.name
+                place.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, place)
+                shutil.copy2(library, place / f"{library.name}.part")
+                (place / f"{library.name}.part").rename(place / library.name)

@@ -136,12 +136,9 @@ class _Limited:
 
 
 def other_backend(rungs: Sequence[Rung]) -> str | None:
-    """The last resort, known from the ladder: the fastest backend on which the user's own Case passes."""
+    """The fastest backend of the ladder on which the Case passes."""
     passing = [rung.backend for rung in rungs if rung.fails is False]
-    for name in ("aot_eager_decomp_partition", "aot_eager", "eager"):
-        if name in passing:
-            return f'torch.compile(..., backend="{name}")'
-    return None
+    return next((name for name in ("aot_eager_decomp_partition", "aot_eager", "eager") if name in passing), None)
 
 
 def fewest(group: Sequence[Workaround], passes: Callable[[Sequence[Workaround]], Sequence[bool]]) -> list[Workaround]:

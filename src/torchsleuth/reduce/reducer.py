@@ -76,12 +76,11 @@ class Reducer:
         everything = units(self._whole.graph)
         if len(everything) <= _FEW:
             return False
+        depended_on = cone.units_of(self._whole.graph, everything, self._hints.results) if self._hints.results else []
         try:
-            if self._hints.results and self._wrong_alone(
-                cone.units_of(self._whole.graph, everything, self._hints.results)
-            ):
-                return True
-            return bool(self._suspected(everything) or self._hinted(everything))
+            return bool(
+                self._wrong_alone(depended_on) or self._suspected(everything, self._whole) or self._hinted(everything)
+            )
         except OutOfBudget:
             return False
 
@@ -148,7 +147,7 @@ class Reducer:
 
     def _guess(self, everything: Sequence[Unit]) -> list[Unit]:
         """A set of operators that fails and is small, or nothing."""
-        chosen = self._suspected(everything) or self._hinted(everything)
+        chosen = self._suspected(everything, self._oracle.best) or self._hinted(everything)
         if chosen:
             return chosen
         kinds = guess.kinds(self._whole.graph, everything, self._facts)
@@ -170,9 +169,9 @@ class Reducer:
         wrong = set(self._wrong_results(census))
         return next(([unit] for unit in kinds if not unit.isdisjoint(wrong) and self._fails([unit])), [])
 
-    def _suspected(self, everything: Sequence[Unit]) -> list[Unit]:
-        """Where it begins, with as much of what is before that as it needs."""
-        for node in self._suspects(self._oracle.best):
+    def _suspected(self, everything: Sequence[Unit], failing: Case) -> list[Unit]:
+        """Where it begins in a failing Case, with as much of what is before that as it needs."""
+        for node in self._suspects(failing):
             for levels in (0, 1, 2, 4):
                 chosen = guess.before(self._whole.graph, everything, node, levels)
                 if not 0 < len(chosen) < len(everything):

@@ -1,0 +1,177 @@
+"""A reduction puts a verified script in place as soon as no operator is too many, and earlier where that takes long."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from journaled_reduction import FAILURE
+from toys import chain, targets
+
+from torchsleuth import checkpoints
+from torchsleuth.case.ir import Source, operators
+from torchsleuth.case.model import Case
+from torchsleuth.case.program import Form
+from torchsleuth.climbing import climbed
+from torchsleuth.judge.bench import Bench, Way
+from torchsleuth.judge.outcome import Outcome, Verdict
+from torchsleuth.judge.trial import Trial
+from torchsleuth.locate.ladder import Component
+from torchsleuth.placing import Means, Placing, Plan
+from torchsleuth.reduce.chance import Chance
+from torchsleuth.reduce.facts import from_graph
+from torchsleuth.reduce.journal import Journal
+from torchsleuth.reduction import Reduction
+from torchsleuth.write.findings import Culprit, Finding, Repro
+
+
+def with_lines(case: Case) -> Case:
+    nodes = tuple(replace(n, source=Source("net.py", 10 + at)) if n.is_call else n
+                  for at, n in enumerate(case.graph.nodes))  # fmt: skip
+    return replace(case, graph=replace(case.graph, nodes=nodes))
+
+
+WHOLE = with_lines(chain(40, {20: "relu"}))
+
+
+class ToyJudge:
+    """What calls relu fails, but not on the lower rungs of the ladder."""
+
+    jobs = 2
+
+    def __init__(self, fails: Callable[[str, int], bool]) -> None:
+        self._fails = fails
+        self.asked: list[str] = []
+
+    def judge_all(self, trials: Iterable[Trial], heard: Callable[[int, Outcome], None] | None = None) -> list[Outcome]:
+        found = []
+        for number, trial in enumerate(trials):
+            self.asked.append(trial.source)
+            rung = "backend=" in trial.source or "aot_eager" in trial.source
+            fails = not rung and self._fails(trial.source, len(self.asked))
+            found.append(Outcome(Verdict.FAILED, FAILURE) if fails else Outcome(Verdict.PASSED))
+            if heard is not None:
+                heard(number, found[-1])
+        return found
+
+
+@dataclass
+class ToyPlacing:
+    """Notes what is verified, and how often."""
+
+    plan: Plan
+    good: Callable[[Case], bool] = lambda case: True
+    placed: list[tuple[list[str], int]] = field(default_factory=list)
+    undecided: bool = False
+    said: list[str] = field(default_factory=list)
+    means: Means = field(default_factory=lambda: Means(sys.executable, {}, (), 2, 30.0))
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def text(self, finding: Finding, case: Case, way: Way, *, reduced: bool) -> tuple[None, str]:
+        return None, "a script"
+
+    def say_where(self, repro: Repro, finding: Finding, case: Case, way: Way, *, reduced: bool) -> Repro:
+        return repro
+
+    def write(self, finding: Finding, case: Case, way: Way, home: Path, bench: Bench, *, first: bool, runs: int,
+              reduced: bool) -> Repro:  # fmt: skip
+        self.placed.append((targets(case), runs))
+        verified = self.good(case) or finding.chance.flaky
+        return Repro(
+            home / "repro.py", "", way.form.value, operators(case.graph), ("torch",), 0, verified, runs,
+            runs if verified else 0, "" if verified else "it ran to its end without failing",
+            self.undecided and not verified,
+        )  # fmt: skip
+
+
+def reduction(tmp_path: Path, placing: ToyPlacing, judge: ToyJudge, whole: Case = WHOLE) -> Reduction:
+    bench = Bench(judge, tmp_path, python=sys.executable, environment={}, deadline=30.0, memory=Journal())  # type: ignore[arg-type]
+    way = Way(Form.COMPILE, False, tmp_path)
+    best = bench.try_case(whole, tmp_path, Form.COMPILE)
+    return Reduction(
+        cast(Placing, placing), Journal(), bench, tmp_path, whole, None, best, way, True, 0.0, float("inf"),
+        from_graph(whole),
+    )  # fmt: skip
+
+
+def calls_relu(source: str, number: int) -> bool:
+    return "torch.relu(" in source
+
+
+FOUND = Finding("f1", FAILURE, ops_before=40)
+
+
+def test_what_has_no_operator_too_many_is_verified_before_it_is_made_simpler(tmp_path: Path) -> None:
+    placing, judge = ToyPlacing(Plan()), ToyJudge(calls_relu)
+    finding, known = reduction(tmp_path, placing, judge).run(FOUND)
+    assert placing.placed == [(["relu"], 1), (["relu"], 3)]
+    assert finding.reproduced
+    assert finding.component is Component.INDUCTOR
+    assert [rung.fails for rung in finding.rungs] == [False, False, False, True]
+    assert known is not None
+    assert known.complete
+    assert all("torch.sin(" not in source for source in judge.asked[-3:]), "the ladder is climbed with what is small"
+
+
+def test_judgements_of_the_ladder_do_not_count_as_steps_to_the_smallest(tmp_path: Path) -> None:
+    placing, judge = ToyPlacing(Plan()), ToyJudge(calls_relu)
+    finding, _ = reduction(tmp_path, placing, judge).run(FOUND)
+    rungs = [source for source in judge.asked if "backend=" in source]
+    assert finding.judged_to_smallest is not None
+    assert finding.judged_to_smallest <= finding.judged - len(rungs)
+
+
+def test_where_it_takes_long_whatever_there_is_is_verified_and_says_nothing_of_the_culprit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "_LONG", 0.0)
+    placing, judge = ToyPlacing(Plan()), ToyJudge(calls_relu)
+    finding, _ = reduction(tmp_path, placing, judge).run(FOUND)
+    assert placing.placed[0] == (targets(WHOLE), 1)
+    assert placing.placed[-1] == (["relu"], 3)
+    assert finding.culprit == Culprit("torch.relu", None, Source("net.py", 31))
+
+
+def test_what_fails_in_no_fresh_process_is_not_reduced_further(tmp_path: Path) -> None:
+    placing, judge = ToyPlacing(Plan(), good=lambda case: False), ToyJudge(calls_relu)
+    finding, known = reduction(tmp_path, placing, judge).run(FOUND)
+    assert not finding.reproduced
+    assert known is None
+    settled = next(at for at, source in enumerate(judge.asked) if "torch.sin(" not in source)
+    assert len(judge.asked) - settled <= 2, "nothing was made simpler"
+
+
+def test_what_turns_out_to_come_and_go_is_reduced_once_more(tmp_path: Path) -> None:
+    """In every second judgement relu fails: with one each, too much may be kept."""
+    placing = ToyPlacing(Plan(), good=lambda case: False, undecided=True)
+    judge = ToyJudge(lambda source, number: "torch.relu(" in source and number % 2 == 1)
+    finding, known = reduction(tmp_path, placing, judge).run(FOUND)
+    assert finding.chance.flaky
+    assert finding.reproduced
+    assert known is not None
+    assert targets(known.case) == ["relu"]
+
+
+def test_a_ladder_that_is_cut_short_names_nobody(tmp_path: Path) -> None:
+    judge = ToyJudge(calls_relu)
+    bench = Bench(judge, tmp_path, python=sys.executable, environment={}, deadline=30.0)  # type: ignore[arg-type]
+    way = Way(Form.COMPILE, False, tmp_path)
+    for flaky in (False, True):
+        finding = replace(FOUND, chance=Chance(3, 8)) if flaky else FOUND
+        assert climbed(bench, WHOLE, way, finding, lambda: True, lambda _: None) == finding
+
+
+def test_ctrl_c_verifies_nothing_more(tmp_path: Path) -> None:
+    placing = ToyPlacing(Plan())
+    judge: Any = ToyJudge(calls_relu)
+    work = reduction(tmp_path, placing, judge)
+    placing.plan = Plan(stopped=lambda: True)
+    finding, known = work.run(FOUND)
+    assert placing.placed == []
+    assert (finding.reproduced, known, finding.component) == (False, None, Component.UNKNOWN)
