@@ -26,7 +26,7 @@ from torchsleuth.placing import Placing
 from torchsleuth.reduce.chance import Chance, measure
 from torchsleuth.reduce.facts import Facts
 from torchsleuth.reduce.journal import Journal
-from torchsleuth.reduce.reducer import Hints
+from torchsleuth.reduce.reducer import Hints, counted
 from torchsleuth.write.findings import Culprit, Finding
 
 
@@ -131,6 +131,8 @@ class Reduction:
             if repro.undecided and not finding.chance.flaky:
                 finding = replace(finding, chance=measured(self.bench, case, way, finding.failure, self.placing.say))
             return finding
+        if runs == 1:
+            self.placing.say(f"verified, and in place: {counted(case)}; Ctrl-C keeps it")
         folder.save(case, self.home / "smallest")
         finding = replace(finding, repro=repro, culprit=culprit_left(named, case))
         if not finding.rungs and not self.placing.plan.stopped():
