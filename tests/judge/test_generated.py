@@ -113,3 +113,11 @@ def test_of_a_program_the_source_that_was_not_built_is_the_one_that_the_error_na
     assert noted_by(f"{wrapper}{cache}/ab/named.main.cpp:18:37: error: no") == Noted((), "mul_relu")
     assert noted_by(f"{wrapper}{cache}/ab/built.cpp:18:37: error: no") == Noted()
     assert noted_by(wrapper) == Noted()
+
+
+def test_a_triton_kernel_that_is_no_python_is_named_by_its_file(cache: Path) -> None:
+    kernel = cache / "ab" / "kernel.py"
+    kernel.write_text("import triton\n\n@triton.jit\ndef triton_poi_fused_relu_3(ptr):\n    compile error!\n")
+    said = f"RuntimeError: Failed to import {kernel}\nSyntaxError: invalid syntax (kernel.py, line 5)\n"
+    assert noted_by(said) == noted_in(cache, said) == Noted((), "relu")
+    assert noted_by(said.replace("kernel.py", "gone.py")) == Noted()

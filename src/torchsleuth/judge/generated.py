@@ -7,6 +7,7 @@ source without a library.  Kernels are named after their ATen operators, and com
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from pathlib import Path
 
 _PLACE = re.compile(r'File "([^"\n]+\.py)", line (\d+)')
 _SOURCE = re.compile(r"(/[^\s\"':]+\.cpp)\b")
+_FAILED_IMPORT = re.compile(r"Failed to import (/\S+\.py)\b")
+_TRITON = re.compile(r"^def (triton_\w*fused_\w+)\(", re.M)
 _CALLED = re.compile(r"^\s*(?:[\w, ()]+ = )?([\w.]+)\(")
 _KERNEL = re.compile(r"^(\w+) = async_compile\.\w+\([^\n]*?'''(.*?)'''", re.S | re.M)
 _NODES = re.compile(r"Source Nodes: \[([^\]]*)\]")
@@ -35,8 +38,6 @@ class Noted:
 def noted_in(cache: Path, text: str) -> Noted:
     """The nodes and operators of the kernel that failed, given the traceback; nothing where no kernel is known."""
     wrappers = {str(path.resolve()): path for path in sorted(cache.rglob("*.py"))[:_MOST_FILES]}
-    if not wrappers:
-        return Noted()
     sources = _without_library(sorted(cache.rglob("*.cpp"))[:_MOST_FILES])
     return _noted(wrappers, [p for p in sources if p.name in text] or sources, text)
 
@@ -50,7 +51,8 @@ def noted_by(text: str) -> Noted:
 
 def _noted(wrappers: Mapping[str, Path], not_built: Sequence[Path], text: str) -> Noted:
     called = [_read_call(wrappers[p], int(line)) for p, line in _PLACE.findall(text) if p in wrappers]
-    found = [noted for noted in called if noted is not None][-1:] or list(_not_built(not_built, wrappers.values()))
+    found = [noted for noted in called if noted is not None][-1:]
+    found = found or [*_not_built(not_built, wrappers.values()), *_not_imported(text)]
     nodes = tuple(dict.fromkeys(name for noted in found for name in noted.nodes))
     return Noted(nodes, "_".join(dict.fromkeys(n.operators for n in found if n.operators)))
 
@@ -88,6 +90,15 @@ def _not_built(sources: Sequence[Path], wrappers: Iterable[Path]) -> Iterator[No
         for kernel in _KERNEL.finditer(whole):
             if any(kernel.group(2).strip() in one for one in code):
                 yield _of_name(kernel.group(1), _comments_above(whole[: kernel.start()]))
+
+
+def _not_imported(text: str) -> Iterator[Noted]:
+    """Triton kernels, each in a file of its own, that are not valid Python."""
+    for named in dict.fromkeys(_FAILED_IMPORT.findall(text)):
+        with contextlib.suppress(OSError):
+            kernel = _TRITON.search(Path(named).read_text(errors="replace"))
+            if kernel is not None:
+                yield _of_name(kernel.group(1), "")
 
 
 def _comments_above(text: str) -> str:
