@@ -183,7 +183,7 @@ class Investigation:
         judged = self._whole(subject, lambda: not self._time_left(cost))
         if isinstance(judged, Start):
             return finding, judged, max(cost, time.monotonic() - began)
-        if not self._plan.stopped():
+        if self._time_left(cost):  # else it was not tried in all forms
             finding = replace(finding, varies=(*finding.varies, _NOT_THE_WHOLE))
         return finding, None, cost
 
