@@ -80,7 +80,8 @@ class Afterwards:
                 lambda cases: self._pass(cases, finding, small.way),
                 lambda cases: self._pass(cases, finding, way),
             )  # fmt: skip
-        return found or self._other_backend(finding, whole, way, climbed_whole=known is None)
+        climbed_whole = known is None and (finding.repro is None or finding.repro.ops == finding.ops_before)
+        return found or self._other_backend(finding, whole, way, climbed_whole=climbed_whole)
 
     def _other_backend(self, finding: Finding, whole: Case, way: Way, *, climbed_whole: bool) -> str | None:
         """The last resort, known from the ladder."""
