@@ -4,7 +4,8 @@ Measured is the program alone (watched_program.py: a tiny model trained for 31 s
 that `torchsleuth run` sets, or without it, in turns, so torchsleuth's own start and its work after the program do not
 count. Wall time, processor time (children included) and, from inside, peak memory are of the whole process, imports
 included; "first" is the processor time of the step that compiles, "step" the median of the others. Ratios of medians,
-watched / unwatched; goal: at most 1.05. Both read one Inductor cache that an unwatched run has filled, so a watched
+watched / unwatched; goal: at most 1.05; "least cpu" is the ratio of the smallest processor times, which other work on
+the machine disturbs least. Both read one Inductor cache that an unwatched run has filled, so a watched
 program that missed the cache would show; `--cold N` adds runs with empty caches. Once per model the program runs under
 `torchsleuth run`: the verdict must be ok. Results must be the same to the bit, and no file may be left in the working
 or the temporary folder that an unwatched run does not leave.
@@ -127,6 +128,7 @@ def measure(place: Place, times: int, cold: int) -> str:
     cells = [place.name, verdict, "same" if len(hashes) == 1 else "DIFFERENT", ", ".join(left) or "none"]
     cells += [f"{statistics.median(run.wall for run in plain):.1f}"]
     cells += [ratio(watched, plain, what) for what in MEASURES]
+    cells += [f"{min(run.cpu for run in watched) / min(run.cpu for run in plain):.3f}"]
     if pairs:
         cells += [ratio([w for _, w in pairs], [p for p, _ in pairs], what) for what in ("wall", "cpu", "peak")]
     return "| " + " | ".join(cells) + " |"
@@ -141,7 +143,7 @@ def main() -> None:
     options = parser.parse_args()
     root = options.keep or Path(tempfile.mkdtemp(prefix="watch-cost-"))
     root.mkdir(parents=True, exist_ok=True)
-    heads = ["model", "verdict", "results", "files left", "wall, s", *MEASURES]
+    heads = ["model", "verdict", "results", "files left", "wall, s", *MEASURES, "least cpu"]
     heads += ["cold wall", "cold cpu", "cold peak"] if options.cold else []
     print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads), flush=True)
     try:
