@@ -102,6 +102,11 @@ class Backend:
     code: Code | None = None
 
     @property
+    def tunes(self) -> bool:
+        """Whether kernels are compiled in many versions and timed: it may honestly take minutes."""
+        return "max-autotune" in (self.mode or "") or any("max_autotune" in k and v for k, v in self.options.items())
+
+    @property
     def runs_eagers_kernels(self) -> bool:
         """Whether it computes as eager does, operator by operator: then it may differ by next to nothing."""
         return self.registered and self.name in ("eager", "aot_eager", "sleuth_eager", "sleuth_aot")

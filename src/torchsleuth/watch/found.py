@@ -21,6 +21,7 @@ class Found:
     place: str = ""
     component: str = ""  # to blame, where it is known from running the program with other backends
     workaround: str = ""  # seen to help on the program itself
+    seconds: float = 0.0  # that a suspect had lasted when it was noticed
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def summarise(session: Path, exit_code: int | None) -> Summary:
     for process in everyone:
         enders = [e.get("number") for e in process.of("ended-by")]
         uncaught = uncaught or next((str(e["error"]) for e in process.of("ended-by") if e.get("error")), "")
-        for event in (*process.of("failure"), *process.of("suspect")):
+        for event in (*process.of("failure"), *process.suspects):
             found.append(
                 Found(
                     Failure.from_json(event["failure"]),
@@ -87,7 +88,7 @@ def died(exit_code: int) -> bool:
 
 def _crash(process: Process, exit_code: int | None) -> Found | None:
     """A process that went silently, in the middle of a stage."""
-    if exit_code is None or process.ended or not process.stage.phase or process.of("suspect"):
+    if exit_code is None or process.ended or not process.stage.phase or process.suspects:
         return None
     if exit_code == 0:
         return None  # os._exit or a daemon: whoever waited for it was content

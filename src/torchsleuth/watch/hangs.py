@@ -2,7 +2,8 @@
 
 The program's own watchdog keeps a Case of a stage that lasts too long; where the interpreter itself is stuck (native
 code that holds its lock), the sketch made before the stage serves.  Whether it is a hang is for a Judge to say: until
-the Case, run alone, has not ended either, the program is left to go on.
+the Case, run alone, has not ended either, in more time than the program was given, the program is left to go on; and so
+it is where it came to the end of that stage meanwhile.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class HangWatch:
         self._asked: set[str] = set()
         self._pool = ThreadPoolExecutor(1, "hang-judge")
         self._answer: Future[bool] | None = None
+        self._about = ""
 
     def tick(self) -> bool:
         """Whether the program is seen to hang, now.  Never waits: a Judge is asked in a thread of its own."""
@@ -40,12 +42,12 @@ class HangWatch:
             if not self._answer.done():
                 return False
             confirmed, self._answer = self._confirmed(self._answer), None
-            if confirmed:
+            if confirmed and self._about in map(_key, self._suspects()):
                 return True
         for suspect in self._suspects():
-            key = f"{suspect.process.folder} {suspect.case}"
-            if key not in self._asked:
-                self._asked.add(key)
+            if _key(suspect) not in self._asked:
+                self._about = _key(suspect)
+                self._asked.add(self._about)
                 self._answer = self._pool.submit(self._confirm, suspect)
                 break
         return False
@@ -67,12 +69,13 @@ class HangWatch:
         for process in processes(self._session):
             if process.ended:
                 continue
-            events = process.of("suspect")
-            for event in events:
-                found.append(_found(process, Phase(event["failure"]["phase"]), Path(event["case"])))
+            for event in process.suspects:
+                phase, lasted = Phase(event["failure"]["phase"]), float(event.get("seconds", 0.0))
+                found.append(_found(process, phase, Path(event["case"]), lasted))
             stage = process.stage
-            if not events and stage.phase and time.time() - stage.since > 2 * self._hang_after + _STUCK_AFTER:
-                found.append(_found(process, Phase(stage.phase), _sketch(process)))
+            lasted = time.time() - stage.since
+            if not process.suspects and stage.phase and lasted > 2 * self._hang_after + _STUCK_AFTER:
+                found.append(_found(process, Phase(stage.phase), _sketch(process), lasted))
         return found
 
     def interrupted(self) -> tuple[Found, ...]:
@@ -80,7 +83,7 @@ class HangWatch:
         return tuple(
             _found(p, Phase(p.stage.phase), _sketch(p))
             for p in processes(self._session)
-            if p.stage.phase and not p.of("suspect")
+            if p.stage.phase and not p.suspects
         )
 
 
@@ -88,5 +91,10 @@ def _sketch(process: Process) -> Path:
     return process.folder / "sketches" / str(process.stage.graph)
 
 
-def _found(process: Process, phase: Phase, case: Path) -> Found:
-    return Found(of_hang(phase), case if case.is_dir() else None, process, ended_program=True, suspect=True)
+def _key(suspect: Found) -> str:
+    return f"{suspect.process.folder} {suspect.case}"
+
+
+def _found(process: Process, phase: Phase, case: Path, seconds: float = 0.0) -> Found:
+    kept = case if case.is_dir() else None
+    return Found(of_hang(phase), kept, process, ended_program=True, suspect=True, seconds=seconds)

@@ -93,12 +93,12 @@ class Ledger:
         )  # fmt: skip
 
     @guarded
-    def keep_suspect(self, record: Record, phase: Phase, inputs: Sequence[Any] | None, seconds: float) -> None:
+    def keep_suspect(self, record: Record, phase: Phase, inputs: Sequence[Any] | None, seconds: float) -> int | None:
         """A stage that lasts too long: kept from the watchdog's thread while the program goes on."""
         failure = of_hang(phase)
         number = self._new_case(failure)
         if number is None:
-            return
+            return None
         where = self.outbox.here().folder / "cases" / str(number)
         capture.case_of(record, phase, failure, inputs, where, self.outbox.options.data_cap)
         self._save_inner(record, phase, failure, where)
@@ -110,6 +110,13 @@ class Ledger:
             graph=record.number,
             seconds=seconds,
         )
+        return number
+
+    @guarded
+    def clear_suspect(self, number: int) -> None:
+        """It was slow and came to its end; the next one may not."""
+        self.seen = {key: seen for key, seen in self.seen.items() if seen != number}
+        self.outbox.event("cleared", number=number)
 
     def keep_wrong(self, record: Record, failure: Failure, args: Sequence[Any]) -> None:
         number = self._new_case(failure)

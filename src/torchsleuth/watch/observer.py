@@ -55,6 +55,13 @@ class Work:
     record: Record | None
     phase: Phase
     inputs: Sequence[Any] | None
+    around: BaseException | None = None  # what the program was handling when it began
+
+
+def _cut_short(work: Work) -> bool:
+    """Whether it is left because somebody lost patience with it, and not by its own end or error."""
+    error = sys.exc_info()[1]
+    return error is not work.around and isinstance(error, (KeyboardInterrupt, SystemExit, TimeoutError))
 
 
 class Observer:
@@ -304,7 +311,7 @@ class Observer:
     @guarded
     def stage(self, record: Record | None, phase: Phase, inputs: Sequence[Any] | None = None) -> None:
         work = self._work
-        work.append(Work(record, phase, inputs))
+        work.append(Work(record, phase, inputs, sys.exc_info()[1]))
         if not self.active:
             return
         if phase is Phase.RUN_BACKWARD and not self._backward_seen:
@@ -316,20 +323,25 @@ class Observer:
     @guarded
     def unstage(self) -> None:
         work = self._work
-        if work:
-            work.pop()
+        over = work.pop() if work else None
         if not self.active:
             return
         last = work[-1] if work else None
         self.outbox.stage(last.phase.value if last else "", last.record.number if last and last.record else 0)
         self._watchdog.entered(work)
+        if over is not None and not _cut_short(over):
+            self._watchdog.over(over)
 
     # --- the end --------------------------------------------------------------------------------------------------
 
-    @guarded
-    def keep_suspect(self, work: Work, seconds: float) -> None:
-        if work.record is not None:
-            self._ledger.keep_suspect(work.record, work.phase, work.inputs, seconds)
+    def keep_suspect(self, work: Work, seconds: float) -> int | None:
+        """Its number."""
+        if work.record is None:
+            return None
+        return self._ledger.keep_suspect(work.record, work.phase, work.inputs, seconds)
+
+    def clear_suspect(self, number: int) -> None:
+        self._ledger.clear_suspect(number)
 
     def note_end(self, error: BaseException) -> None:
         self._ledger.note_end(error)

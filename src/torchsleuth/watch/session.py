@@ -142,6 +142,12 @@ class Process:
     def of(self, name: str) -> list[dict[str, Any]]:
         return [e for e in self.events if e["event"] == name]
 
+    @property
+    def suspects(self) -> list[dict[str, Any]]:
+        """Stages that lasted too long and had not come to their end when the process was last heard of."""
+        cleared = {e.get("number") for e in self.of("cleared")}
+        return [e for e in self.of("suspect") if e.get("number") not in cleared]
+
 
 def processes(session: Path) -> Iterator[Process]:
     root = session / "processes"

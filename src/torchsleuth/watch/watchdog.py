@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from torchsleuth.watch.observer import Observer, Work
 
 _SECONDS_AN_OPERATOR = 0.5  # a large graph may honestly compile for long
+_WHILE_TUNING = 5.0  # many versions of a kernel are compiled and timed
 _LOOK_EVERY = 1.0
 
 
@@ -22,6 +23,7 @@ class Watchdog:
         self._since = time.monotonic()
         self._depth = 0
         self._started = False
+        self._suspects: list[tuple[Work, int]] = []  # kept, with their numbers
 
     def start(self) -> None:
         if self._started or self._observer.outbox.options.hang_after <= 0:
@@ -34,18 +36,31 @@ class Watchdog:
         self._work = work
         self._since = time.monotonic()
 
+    def over(self, work: Work) -> None:
+        """It came to its end after all."""
+        for suspect in [one for one in self._suspects if one[0] is work]:
+            self._suspects.remove(suspect)
+            self._observer.clear_suspect(suspect[1])
+
     def _watch(self) -> None:
         while True:
             time.sleep(_LOOK_EVERY)
-            work = list(self._work)
+            now = self._work
+            work = list(now)
             if not work:
                 continue
             record = next((w.record for w in reversed(work) if w.record is not None), None)
             size = operators(record.sketch.graph) if record else 0
             limit = self._observer.outbox.options.hang_after + _SECONDS_AN_OPERATOR * size
+            if record and record.sketch.surroundings.backend.tunes:
+                limit *= _WHILE_TUNING
             seconds = time.monotonic() - self._since
             if seconds > limit:
                 # The outermost stage of this graph is the one with inputs.
                 whole = next((w for w in work if w.record is record and w.inputs is not None), work[-1])
-                self._observer.keep_suspect(whole, seconds)
+                number = self._observer.keep_suspect(whole, seconds)
+                if number is not None:
+                    self._suspects.append((whole, number))
+                    if not any(one is whole for one in now):  # it ended while it was kept
+                        self.over(whole)
                 self._since = time.monotonic()

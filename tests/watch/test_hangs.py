@@ -1,0 +1,215 @@
+"""A stage that lasts long is suspected, and cleared when it comes to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from test_run import torchsleuth_run
+from torchsleuth.case.failure import Phase, of_hang
+from torchsleuth.case.model import Backend
+from torchsleuth.watch import hangs, watchdog
+from torchsleuth.watch.found import Found, summarise
+from torchsleuth.watch.hangs import HangWatch
+from torchsleuth.watch.ledger import Ledger
+from torchsleuth.watch.observer import Observer, Work
+from torchsleuth.watch.session import Options, Outbox, processes
+from torchsleuth.watch.watchdog import Watchdog
+
+
+class ToyObserver:
+    def __init__(self, while_kept: Callable[[], None] = lambda: None) -> None:
+        self.outbox = SimpleNamespace(options=Options(hang_after=0.02))
+        self._while_kept = while_kept
+        self.kept: list[Work] = []
+        self.cleared: list[int] = []
+
+    def keep_suspect(self, work: Work, seconds: float) -> int | None:
+        self._while_kept()
+        self.kept.append(work)
+        return 7 if len(self.kept) == 1 else None
+
+    def clear_suspect(self, number: int) -> None:
+        self.cleared.append(number)
+
+
+def until(happened: Callable[[], object]) -> None:
+    end = time.monotonic() + 20
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(hangs, "_LOOK_EVERY", 0.0)
+
+
+def watching(observer: ToyObserver, work: list[Work]) -> Watchdog:
+    dog = Watchdog(cast(Observer, observer))
+    dog.entered(work)
+    dog.start()
+    return dog
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_slow_stage_is_kept_and_cleared_when_it_ends() -> None:
+    observer, stage = ToyObserver(), Work(None, Phase.COMPILE_FORWARD, [])
+    work = [stage]
+    dog = watching(observer, work)
+    until(lambda: observer.kept)
+    dog.over(Work(None, Phase.COMPILE_FORWARD, []))
+    assert observer.cleared == [], "another stage, though it looks the same"
+    work.pop()
+    dog.over(stage)
+    dog.over(stage)
+    assert observer.cleared == [7]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_stage_that_ends_while_it_is_kept_is_cleared() -> None:
+    work = [Work(None, Phase.COMPILE_FORWARD, [])]
+    observer = ToyObserver(while_kept=work.clear)
+    watching(observer, work)
+    until(lambda: observer.cleared)
+    assert observer.cleared == [7]
+
+
+def suspected(outbox: Outbox, number: int = 1) -> None:
+    case = outbox.folder / "cases" / str(number)
+    case.mkdir(parents=True)
+    failure = of_hang(Phase.COMPILE_FORWARD).to_json()
+    outbox.event("suspect", number=number, failure=failure, case=str(case), graph=1, seconds=61.0)
+
+
+@pytest.fixture
+def outbox(tmp_path: Path) -> Outbox:
+    box = Outbox(tmp_path, Options())
+    box.hello()
+    box.stage(Phase.COMPILE_FORWARD.value, 1)
+    return box
+
+
+def test_what_was_cleared_is_no_failure(outbox: Outbox) -> None:
+    suspected(outbox)
+    assert [f.suspect for f in summarise(outbox.session, 1).found] == [True]
+    outbox.event("cleared", number=1)
+    outbox.stage("", 0)
+    assert summarise(outbox.session, 1).found == ()
+
+
+def test_what_dies_after_a_slow_stage_is_a_crash(outbox: Outbox) -> None:
+    suspected(outbox)
+    outbox.event("cleared", number=1)
+    assert [f.failure.fingerprint.error for f in summarise(outbox.session, -11).found] == ["SIGSEGV"]
+
+
+def test_a_second_stage_that_lasts_long_is_suspected_too(outbox: Outbox) -> None:
+    ledger = Ledger(outbox)
+    first = ledger._new_case(of_hang(Phase.RUN_FORWARD))
+    assert first is not None
+    assert ledger._new_case(of_hang(Phase.RUN_FORWARD)) is None
+    ledger.clear_suspect(first)
+    assert ledger._new_case(of_hang(Phase.RUN_FORWARD)) == first + 1
+
+
+@pytest.mark.parametrize("cleared", [False, True])
+@pytest.mark.usefixtures("impatient")
+def test_a_program_that_went_on_is_not_ended_whatever_the_judge_says(outbox: Outbox, cleared: bool) -> None:
+    asked: list[Found] = []
+
+    def confirm(suspect: Found) -> bool:
+        asked.append(suspect)
+        if cleared:
+            outbox.event("cleared", number=1)
+        return True
+
+    watch = HangWatch(outbox.session, 60.0, confirm)
+    assert not watch.tick()
+    suspected(outbox)
+    ended = [watch.tick()]
+    until(lambda: watch._answer is not None and watch._answer.done())
+    ended.append(watch.tick())
+    assert ended == [False, not cleared]
+    assert [s.seconds for s in asked] == [61.0]
+    watch.close()
+
+
+@pytest.mark.parametrize(
+    ("backend", "tunes"),
+    [(Backend(), False), (Backend(mode="max-autotune-no-cudagraphs"), True), (Backend(mode="reduce-overhead"), False),
+     (Backend(options={"max_autotune": True}), True), (Backend(options={"max_autotune": False}), False)],
+)  # fmt: skip
+def test_who_tunes_is_known(backend: Backend, tunes: bool) -> None:
+    assert backend.tunes is tunes
+
+
+SLOW = """
+    import time
+    import torch
+
+    def slow(gm, inputs):
+        time.sleep(9)
+        return gm.forward
+
+    assert torch.compile(lambda x: x.sin() + 1, backend=slow)(torch.ones(3)).sum() > {least}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("least", "verdict"), [(0, "ok"), (100, "program-error")])
+def test_a_slow_backend_is_no_hang(tmp_path: Path, least: int, verdict: str) -> None:
+    program = SLOW.format(least=least)
+    ran = torchsleuth_run(tmp_path, "train.py", options=("--hang-after", "1"), train=program)
+    assert ran.result["verdict"] == verdict
+    assert ran.result["failures"] == []
+
+
+@pytest.mark.parametrize(
+    ("error", "over"),
+    [(None, True), (ValueError(), True), (TimeoutError(), False), (KeyboardInterrupt(), False)],
+)
+def test_what_somebody_lost_patience_with_is_not_over(tmp_path: Path, error: BaseException | None, over: bool) -> None:
+    observer = Observer(Outbox(tmp_path, Options(hang_after=0)))
+    told: list[Work] = []
+    observer._watchdog.over = told.append  # type: ignore[method-assign]
+
+    def run() -> None:
+        observer.stage(None, Phase.RUN_FORWARD)
+        try:
+            if error is not None:
+                raise error
+        finally:
+            observer.unstage()
+
+    with contextlib.suppress(BaseException):
+        run()
+    assert bool(told) is over
+
+
+def test_a_stage_that_begins_while_an_error_is_handled_ends_well(tmp_path: Path) -> None:
+    observer = Observer(Outbox(tmp_path, Options(hang_after=0)))
+    told: list[Work] = []
+    observer._watchdog.over = told.append  # type: ignore[method-assign]
+    try:
+        raise TimeoutError
+    except TimeoutError:
+        observer.stage(None, Phase.RUN_FORWARD)
+        observer.unstage()
+    assert told
+
+
+def test_events_are_read_as_they_were_told(outbox: Outbox) -> None:
+    suspected(outbox, 1)
+    suspected(outbox, 2)
+    outbox.event("cleared", number=1)
+    [process] = processes(outbox.session)
+    numbers: list[Any] = [event["number"] for event in process.suspects]
+    assert numbers == [2]
