@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings, strategies as st
 from toys import chain, needs, needs_path, parallel, reduced, targets
 
 from torchsleuth.case import graph_text
+from torchsleuth.case.failure import Phase
+from torchsleuth.case.model import Check
 from torchsleuth.judge.generated import Noted
 from torchsleuth.reduce import guess
 from torchsleuth.reduce.facts import from_graph
@@ -195,6 +198,25 @@ def test_a_census_is_of_what_the_wrong_result_depends_on():
     assert found
     assert targets(best) == ["relu"]
     assert [sorted(one) for one in asked] == [["relu", "sin"], ["relu"]]
+
+
+def test_of_wrong_gradients_a_census_is_halved():
+    """No single result says whose gradient is wrong."""
+    special = {20: "relu", 30: "tanh", 40: "cos", 45: "exp", 50: "erf", 55: "abs", 60: "neg"}
+    case = replace(chain(64, special), check=Check(), phase=Phase.RUN_BACKWARD)
+    found, best, asked = guessing(case, needs("tanh"))
+    assert found
+    assert targets(best) == ["tanh"]
+    assert len(asked) <= 5
+    assert max(map(len, asked)) == 8, "the whole was not judged"
+
+
+def test_two_operators_that_make_a_gradient_wrong_are_guessed_only_where_they_do_alone():
+    case = replace(chain(64, {20: "relu", 30: "tanh"}), check=Check(), phase=Phase.RUN_BACKWARD)
+    found, best, asked = guessing(case, needs_path("relu", "tanh"))
+    assert not found
+    assert best is case
+    assert len(asked) == 1
 
 
 def test_a_census_that_passes_leaves_it_to_the_suspect():

@@ -162,6 +162,10 @@ class Case:
     check: Check | None = None  # None: it fails by itself
 
     @property
+    def wrong_gradients(self) -> bool:
+        return self.check is not None and self.phase.backward
+
+    @property
     def devices(self) -> frozenset[str]:
         tensors = [t for t in (*self.inputs, *self.constants) if isinstance(t, Tensor)]
         made = {n.value.device for g in self.graph.all_graphs() for n in g.nodes if n.value}

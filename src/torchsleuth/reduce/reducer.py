@@ -72,6 +72,7 @@ class Reducer:
         """Whether what is suspected or hinted at fails alone: the whole need not have been judged, and is not.
 
         A result that is wrong says whose it is, so a census of the operators that it can depend on comes first.
+        A wrong gradient does not: every operator may have had its part in it, so the census is halved.
         """
         everything = units(self._whole.graph)
         if len(everything) <= _FEW:
@@ -79,7 +80,10 @@ class Reducer:
         depended_on = cone.units_of(self._whole.graph, everything, self._hints.results) if self._hints.results else []
         try:
             return bool(
-                self._wrong_alone(depended_on) or self._suspected(everything, self._whole) or self._hinted(everything)
+                self._wrong_alone(depended_on)
+                or self._suspected(everything, self._whole)
+                or self._hinted(everything)
+                or (self._whole.wrong_gradients and self._census(everything, len(everything) // 2))
             )
         except OutOfBudget:
             return False
@@ -148,14 +152,15 @@ class Reducer:
     def _guess(self, everything: Sequence[Unit]) -> list[Unit]:
         """A set of operators that fails and is small, or nothing."""
         chosen = self._suspected(everything, self._oracle.best) or self._hinted(everything)
-        if chosen:
-            return chosen
+        return chosen or self._census(everything, len(everything) - 1)
+
+    def _census(self, everything: Sequence[Unit], most: int) -> list[Unit]:
+        """One operator of each kind, and of them as few as fail."""
         kinds = guess.kinds(self._whole.graph, everything, self._facts)
-        if 1 < len(kinds) < len(everything):
-            self._say(f"trying one operator of each of {len(kinds)} kinds")
-            if self._fails(kinds):
-                return self._halved(kinds)
-        return []
+        if not 1 < len(kinds) <= most:
+            return []
+        self._say(f"trying one operator of each of {len(kinds)} kinds")
+        return self._halved(kinds) if self._fails(kinds) else []
 
     def _wrong_alone(self, everything: Sequence[Unit]) -> list[Unit]:
         """The first operator, one of each kind, whose own result is wrong."""
