@@ -95,11 +95,11 @@ class Investigation:
         )  # fmt: skip
 
     def hangs(self, found: Found) -> bool:
-        """Whether a stage that lasts too long in the program does not end alone either, in twice its time."""
+        """Whether a stage that lasts too long in the program does not end alone either, in as much time."""
         if found.case is None:
             return False
         case = replace(folder.load(found.case, ours=True), phase=found.failure.phase)
-        bench = self._bench(case, max(hang_limit(case), 2 * found.seconds))
+        bench = self._bench(case, max(hang_limit(case), found.seconds))
         subject = Subject(case, None, found.case, found.failure, bench)
         return isinstance(starts.of_whole(subject, self._plan.stopped, self._say), Start)
 

@@ -2,7 +2,7 @@
 
 The program's own watchdog keeps a Case of a stage that lasts too long; where the interpreter itself is stuck (native
 code that holds its lock), the sketch made before the stage serves.  Whether it is a hang is for a Judge to say: until
-the Case, run alone, has not ended either, in more time than the program was given, the program is left to go on; and so
+the Case, run alone, has not ended either, in as much time as the program had, the program is left to go on; and so
 it is where it came to the end of that stage meanwhile.
 """
 
