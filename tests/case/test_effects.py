@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from torchsleuth.case.effects import draws, writes
+from torchsleuth.case.effects import draws, writes, written
 from torchsleuth.case.ir import Graph, Node, Op, Ref
 
 
@@ -27,6 +27,9 @@ def node(target: str, op: Op = Op.CALL_FUNCTION, *args: Any, **kwargs: Any) -> N
         node("torch.ops.higher_order.cond"),
         node("torch.ops.mylib.step.default"),
         node("torch.add", out=Ref("y")),
+        node("torch._foreach_add_"),
+        node("torch.ops.aten._foreach_mul_.List"),
+        node("torch._fused_sgd_"),
     ],
 )
 def test_writers(one: Node) -> None:
@@ -40,12 +43,28 @@ def test_writers(one: Node) -> None:
         node("operator.invert"),
         node("operator.add"),
         node("torch._C._set_grad_enabled"),
+        node("__and__", Op.CALL_METHOD),
         node("torch.ops.aten.add.Tensor"),
         node("view", Op.CALL_METHOD),
     ],
 )
 def test_others_do_not_write(one: Node) -> None:
     assert not writes(one)
+
+
+@pytest.mark.parametrize(
+    ("one", "names"),
+    [
+        (node("add_", Op.CALL_METHOD, Ref("y")), ["x"]),
+        (node("torch.add", Op.CALL_FUNCTION, Ref("y"), out=Ref("z")), ["z"]),
+        (Node("n", Op.CALL_FUNCTION, "torch._foreach_add_", ((Ref("x"), Ref("y")), (Ref("z"), Ref("w")))), ["x", "y"]),
+        (node("torch.nn.functional.batch_norm", Op.CALL_FUNCTION, Ref("mean"), Ref("var")), ["x", "mean", "var"]),
+        (node("torch.ops.mylib.step.default", Op.CALL_FUNCTION, Ref("y")), ["x", "y"]),
+        (Node("n", Op.CALL_FUNCTION, "torch.relu_", (), {"input": Ref("x")}), ["x"]),
+    ],
+)
+def test_what_is_written_to(one: Node, names: list[str]) -> None:
+    assert list(written(one)) == names
 
 
 def test_random_operators_draw() -> None:

@@ -98,6 +98,17 @@ def test_two_inputs_that_look_alike_become_one():
     assert merged.graph.nodes[1].args == (Ref("x"), Ref("x"))
 
 
+def test_an_input_that_is_written_to_does_not_become_another():
+    nodes = [
+        *(Node(name, Op.PLACEHOLDER, name, value=SQUARE) for name in "xyzw"),
+        Node("foreach", Op.CALL_FUNCTION, "torch._foreach_add_", ((Ref("x"), Ref("y")), (Ref("z"), Ref("w")))),
+        Node("output", Op.OUTPUT, "output", ((Ref("z"),),)),
+    ]
+    [merged] = inputs.shared(case_of(nodes, 4))
+    assert [n.name for n in merged.graph.placeholders] == ["x", "y", "z"]
+    assert merged.graph.nodes[3].args == ((Ref("x"), Ref("y")), (Ref("z"), Ref("z")))
+
+
 def test_dynamic_sizes_become_static_and_their_symbols_numbers():
     symbolic = replace(SQUARE, shape=("s0", 4))
     nodes = [

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from torchsleuth.case.ir import Graph, Node, Op
+from collections.abc import Collection
+from dataclasses import replace
+
+from torchsleuth.case.ir import Graph, Node, Op, inputs_of
 
 _WRITERS = {"setitem", "delitem", "copy_", "set_", "resize_", "swap_tensors"}
 _PURE = {"aten", "prims", "higher_order"}
@@ -26,9 +29,8 @@ def writes(node: Node) -> bool:
     if not node.is_call:
         return False
     name = _bare(node.target)
-    words = node.target.split(".")
-    if words[:2] == ["torch", "ops"] and words[2] not in _PURE:
-        return True  # nobody knows what an operator of somebody else's does
+    if _of_others(node):
+        return True
     if name in _WRITERS or node.kwargs.get("inplace") is True or "out" in node.kwargs:
         return True
     if node.op is Op.CALL_FUNCTION and node.target.split(".")[0] in ("operator", "_operator"):
@@ -37,7 +39,24 @@ def writes(node: Node) -> bool:
         return True
     if "torch.nn.functional" in node.target and True in node.args:
         return True  # relu(x, True)
-    return name.endswith("_") and not name.endswith("__") and not name.startswith("_")
+    return name.endswith("_") and not name.endswith("__")
+
+
+def written(node: Node) -> Collection[str]:
+    """Names of what a node that writes may write to: its first argument, where more is not known of it."""
+    name = _bare(node.target)
+    if "out" in node.kwargs:
+        return list(inputs_of(replace(node, args=(), kwargs={"out": node.kwargs["out"]})))
+    several = name.startswith(("_fused_", "_amp_")) or any(word in name for word in (*_STATISTICS, "swap_tensors"))
+    if several or _of_others(node):
+        return list(inputs_of(node))
+    return list(inputs_of(replace(node, args=node.args[:1], kwargs={}))) or list(inputs_of(node))[:1]
+
+
+def _of_others(node: Node) -> bool:
+    """Nobody knows what an operator of somebody else's does."""
+    words = node.target.split(".")
+    return words[:2] == ["torch", "ops"] and words[2] not in _PURE
 
 
 def _bare(target: str) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from torchsleuth.case import effects
-from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of
+from torchsleuth.case.ir import Arg, Graph, Op, Ref, inputs_of
 from torchsleuth.case.operator_names import VIEWS, bare
 from torchsleuth.reduce.units import Unit
 
@@ -53,7 +53,7 @@ def nodes_at(graph: Graph, paths: Collection[str]) -> tuple[str, ...]:
     for path in paths:
         at = re.fullmatch(r"out((?:\[\d+\])*)", path)
         if at is None:
-            found += [n.name for n in _written(graph)]
+            found += written_inputs(graph)
             continue
         name = _name_at(graph.output.args, [int(i) for i in re.findall(r"\d+", at.group(1))])
         if name is None:
@@ -62,10 +62,11 @@ def nodes_at(graph: Graph, paths: Collection[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _written(graph: Graph) -> list[Node]:
+def written_inputs(graph: Graph) -> list[str]:
+    """Placeholders to whose memory the graph itself may write."""
     memory = _memories(graph)
-    written = {memory[name] for n in graph.nodes if effects.writes(n) for name in list(inputs_of(n))[:1]}
-    return [n for n in graph.placeholders if n.name in written]
+    written = {memory[name] for n in graph.nodes if effects.writes(n) for name in effects.written(n)}
+    return [n.name for n in graph.placeholders if n.name in written]
 
 
 def _name_at(args: Arg, places: Sequence[int]) -> str | None:

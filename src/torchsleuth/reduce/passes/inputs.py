@@ -8,6 +8,7 @@ from dataclasses import replace
 from torchsleuth.case.ir import Ref, map_args
 from torchsleuth.case.model import Case, Input, Role, Storage, Tensor
 from torchsleuth.case.program.values import contiguous_stride, is_contiguous
+from torchsleuth.reduce import cone
 from torchsleuth.reduce.edit import is_floating
 
 Change = Callable[[Tensor], Tensor]
@@ -57,10 +58,15 @@ def float32(case: Case) -> Iterator[Case]:
 
 
 def shared(case: Case) -> Iterator[Case]:
-    """f(x, x) instead of f(x, y): all that look alike at once, then one by one."""
+    """f(x, x) instead of f(x, y): all that look alike at once, then one by one.
+
+    Not what the graph writes to: a write that another argument sees is another program.
+    """
+    written = set(cone.written_inputs(case.graph))
+    read = [j for j, n in enumerate(case.graph.placeholders) if n.name not in written]
     first: dict[int, int] = {}  # input -> the first that looks like it
-    for j, value in enumerate(case.inputs):
-        i = next((i for i in range(j) if i not in first and _alike(case.inputs[i], value)), None)
+    for j in read:
+        i = next((i for i in read if i < j and i not in first and _alike(case.inputs[i], case.inputs[j])), None)
         if i is not None:
             first[j] = i
     if len(first) > 1:
