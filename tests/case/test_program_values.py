@@ -132,6 +132,23 @@ def test_windows_into_shared_memory_look_as_described(data: st.DataObject) -> No
 RESULT = Tensor("torch.complex64", (2, 3), (3, 1), requires_grad=True, leaf=False)
 
 
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        Tensor("torch.int64", (10,), (1,), low=0, high=9),
+        Tensor("torch.float32", (2, 3), (3, 1)),
+        Tensor("torch.float32", (3, 2), (1, 3)),
+        Tensor("torch.float32", (2, 3), (4, 1), offset=5),
+        Tensor("torch.float32", (), ()),
+    ],
+)
+def test_what_lies_behind_a_view_is_there(tensor: Tensor) -> None:
+    for room in (0, 20):
+        made = eval(values.made(tensor, room), {"torch": torch})
+        assert (made.shape, made.stride(), made.storage_offset()) == (tensor.shape, tensor.stride, tensor.offset)
+        assert made.untyped_storage().nbytes() // made.itemsize == max(room, values.span(tensor))
+
+
 def test_a_result_keeps_its_flags() -> None:
     assert made(replace(RESULT, flags=("conj",))).is_conj()
 

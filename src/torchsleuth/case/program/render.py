@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from torchsleuth.case import checks
 from torchsleuth.case.ir import Op
 from torchsleuth.case.model import Backend, Case, Tensor
+from torchsleuth.case.operator_names import bare
 from torchsleuth.case.program import frame, values
 from torchsleuth.case.program.names import Names
 from torchsleuth.case.program.statements import CannotRender
@@ -16,6 +18,7 @@ from torchsleuth.case.program.statements import CannotRender
 __all__ = ["CannotRender", "Form", "Rendering", "render"]
 
 DATA_FILE = "repro_data.pt"
+_MOST_ROOM = 2**24  # elements: more is not made only for the sake of what lies behind a view
 
 
 class Form(str, Enum):
@@ -88,6 +91,8 @@ class Script:
         self._storages: dict[int, tuple[str, str]] = {}
         tensors = [t for t in (*case.inputs, *case.constants) if isinstance(t, Tensor)]
         self._shared = values.shared_storages(tensors)
+        calls = [n for g in case.graph.all_graphs() for n in g.nodes if n.is_call]
+        self._reaches_beyond = any(bare(n.target).startswith("as_strided") for n in calls)
         self._all_tensors = tensors
 
     def tensor(self, tensor: Tensor, name: str, lines: list[str]) -> str:
@@ -96,7 +101,7 @@ class Script:
             self.data[name] = tensor
             return values.loaded(tensor, name)
         if tensor.storage not in self._shared or tensor.unknown or "zero" in tensor.flags:
-            return values.made(tensor)
+            return values.made(tensor, self._room(tensor))
         if tensor.storage not in self._storages:
             family = [t for t in self._all_tensors if t.storage == tensor.storage]
             memory = self.names.fresh("memory")
@@ -104,6 +109,13 @@ class Script:
             self._storages[tensor.storage] = (memory, family[0].dtype)
         memory, dtype = self._storages[tensor.storage]
         return values.view(tensor, memory, dtype)
+
+    def _room(self, tensor: Tensor) -> int:
+        """Elements of the memory behind a view, where the graph may reach beyond the view; else 0."""
+        if tensor.unknown or not self._reaches_beyond:
+            return 0
+        room = self.case.storages[tensor.storage].nbytes // checks.itemsize(tensor.dtype)
+        return room if room <= _MOST_ROOM else 0
 
     def finish(self, form: Form, hang_limit: float | None) -> Rendering:
         surroundings = self.case.surroundings

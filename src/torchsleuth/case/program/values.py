@@ -42,21 +42,24 @@ def span(tensor: Tensor) -> int:
     return tensor.offset + 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride, strict=True))
 
 
-def made(tensor: Tensor) -> str:
-    """An expression for a tensor like this one that shares memory with nobody."""
+def made(tensor: Tensor, room: int = 0) -> str:
+    """An expression for a tensor like this one that shares memory with nobody, of which there are `room` elements."""
     if "zero" in tensor.flags:
         return _finished(f"torch._efficientzerotensor({_sizes(tensor.shape)}{_options(tensor)})", tensor)
     if tensor.unknown == "torch.sparse_coo":
         return _finished(f"{_fresh(tensor, tensor.shape)}.to_sparse()", tensor)
     if tensor.unknown:
         raise CannotRender(f"an input is a {tensor.unknown}, which was not kept")
-    if is_contiguous(tensor) and not tensor.offset:
+    roomy = room > span(tensor)
+    if roomy and tensor.stride == (1,) and not tensor.offset:
+        return _finished(f"{_fresh(tensor, (room,))}[:{tensor.shape[0]}]", tensor)
+    if is_contiguous(tensor) and not (tensor.offset or roomy):
         return _finished(_fresh(tensor, tensor.shape), tensor)
-    permuted = None if tensor.offset else _permutation(tensor)
+    permuted = None if tensor.offset or roomy else _permutation(tensor)
     if permuted is not None:
         shape, order = permuted
         return _finished(f"{_fresh(tensor, shape)}.permute({', '.join(map(str, order))})", tensor)
-    memory = _fresh(tensor, (span(tensor),))
+    memory = _fresh(tensor, (max(room, span(tensor)),))
     return _finished(f"{memory}.as_strided({tensor.shape!r}, {tensor.stride!r}{_offset(tensor)})", tensor)
 
 
