@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from torchsleuth import checkpoints as module
 from torchsleuth.case.ir import Graph, Node, Op, Ref, Value
 from torchsleuth.case.model import Case, Level, Storage, Tensor
 from torchsleuth.case.program import Form, render
-from torchsleuth.checkpoints import Checkpoints, Pace
+from torchsleuth.investigate import checkpoints as module
+from torchsleuth.investigate.checkpoints import Checkpoints, Pace
 from torchsleuth.judge.bench import Bench, Way
 
 VALUE = Value("torch.float32", (4,), (1,))

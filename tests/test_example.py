@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
-from torchsleuth.example import Cause, Example, Means, example
+from torchsleuth.commands.example import Cause, Example, Means, example
 from torchsleuth.explain.observed import Observed, guard_key, raised, recorded
 from torchsleuth.explain.recorder import BREAKS, RECOMPILES, recorder
 from torchsleuth.judge.outcome import Outcome, Verdict

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from torchsleuth import from_source
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
 from torchsleuth.case.ir import Graph, Node, Op, Ref, Source, Value
+from torchsleuth.investigate import from_source
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial
 from torchsleuth.judge.verify import Verification

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command_line import RunCli, environment_without_torch_settings, torch_script
-from torchsleuth import scripts
+from torchsleuth.commands import scripts
 from torchsleuth.errors import BadUsage
 from torchsleuth.watch import foreign
 

@@ -8,9 +8,9 @@ from torchsleuth.case.failure import Phase, wrong_numbers
 from torchsleuth.case.ir import Graph
 from torchsleuth.case.model import Case, Check, Level
 from torchsleuth.case.program import Form
+from torchsleuth.investigate.minimise import with_tolerance
 from torchsleuth.judge.bench import Tried
 from torchsleuth.judge.outcome import Outcome, Verdict
-from torchsleuth.minimise import with_tolerance
 from torchsleuth.referee import told
 from torchsleuth.referee.told import Told
 

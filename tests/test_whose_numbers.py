@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from torchsleuth import pipeline, wrong_numbers
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, wrong_numbers as failure_of
+from torchsleuth.commands import pipeline
+from torchsleuth.investigate import wrong_numbers
 from torchsleuth.watch.found import Found, Summary, died
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.session import Process, Stage

@@ -3,18 +3,18 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchsleuth.calling import explain, explain_with
-    from torchsleuth.checking import check
-    from torchsleuth.watching import watching
+    from torchsleuth.library.calling import explain, explain_with
+    from torchsleuth.library.checking import check
+    from torchsleuth.library.watching import watching
 
 __all__ = ["__version__", "check", "explain", "explain_with", "watching"]
 __version__ = "0.1.0"
 
 _HOMES = {
-    "check": "torchsleuth.checking",
-    "explain": "torchsleuth.calling",
-    "explain_with": "torchsleuth.calling",
-    "watching": "torchsleuth.watching",
+    "check": "torchsleuth.library.checking",
+    "explain": "torchsleuth.library.calling",
+    "explain_with": "torchsleuth.library.calling",
+    "watching": "torchsleuth.library.watching",
 }
 
 

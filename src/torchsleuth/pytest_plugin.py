@@ -14,7 +14,7 @@ import pytest
 @pytest.fixture
 def torchsleuth_check() -> Callable[..., Any]:
     """`torchsleuth.check`, which fails the test where compiled code is wrong and gives the Verdict where it is not."""
-    from torchsleuth.checking import check
+    from torchsleuth.library.checking import check
 
     def checked(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True

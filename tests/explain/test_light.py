@@ -14,7 +14,7 @@ try:
     main()
 except SystemExit as ended:
     heavy = ("torch", "rich", "torchsleuth.judge", "torchsleuth.locate", "torchsleuth.reduce")
-    print(ended.code, "torchsleuth.explaining" in sys.modules, [m for m in heavy if m in sys.modules])
+    print(ended.code, "torchsleuth.commands.explaining" in sys.modules, [m for m in heavy if m in sys.modules])
 """
 
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from toys import chain
 
-from torchsleuth import minimise
 from torchsleuth.case import graph_text
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
 from torchsleuth.case.program import Form
+from torchsleuth.investigate import minimise
 from torchsleuth.judge.bench import Bench
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial

@@ -11,8 +11,8 @@ import pytest
 from journaled_reduction import CASE, FAILURE
 from toys import targets
 
-from torchsleuth import minimise
 from torchsleuth.case.program import Form
+from torchsleuth.investigate import minimise
 from torchsleuth.judge.bench import Bench
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial

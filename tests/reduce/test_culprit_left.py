@@ -8,7 +8,7 @@ from toys import chain
 
 from torchsleuth.case.ir import Source
 from torchsleuth.case.model import Case, Check
-from torchsleuth.reduction import culprit_left
+from torchsleuth.investigate.reduction import culprit_left
 from torchsleuth.write.findings import Culprit
 
 HERE, ELSEWHERE = Source("net.py", 3), Source("net.py", 9)

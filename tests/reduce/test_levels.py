@@ -12,11 +12,11 @@ from test_bodies import body, case_with, everywhere, forward
 from test_units import jacobian
 from toys import chain, needs, targets
 
-from torchsleuth import minimise
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
 from torchsleuth.case.ir import Ref
 from torchsleuth.case.model import Autocast, Case, Level, Opaque, Surroundings
 from torchsleuth.case.program import Form
+from torchsleuth.investigate import minimise
 from torchsleuth.judge.bench import Tried
 from torchsleuth.judge.generated import Noted
 from torchsleuth.judge.outcome import Outcome, Verdict

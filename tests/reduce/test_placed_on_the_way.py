@@ -12,18 +12,18 @@ from journaled_reduction import FAILURE
 from toy_placing import WHOLE, ToyJudge, ToyPlacing, calls_relu
 from toys import targets
 
-from torchsleuth import checkpoints
 from torchsleuth.case.ir import Source
 from torchsleuth.case.model import Case
 from torchsleuth.case.program import Form
-from torchsleuth.climbing import climbed
+from torchsleuth.investigate import checkpoints
+from torchsleuth.investigate.climbing import climbed
+from torchsleuth.investigate.placing import Placing, Plan
+from torchsleuth.investigate.reduction import Reduction
 from torchsleuth.judge.bench import Bench, Way
 from torchsleuth.locate.ladder import Component
-from torchsleuth.placing import Placing, Plan
 from torchsleuth.reduce.chance import Chance
 from torchsleuth.reduce.facts import from_graph
 from torchsleuth.reduce.journal import Journal
-from torchsleuth.reduction import Reduction
 from torchsleuth.write.findings import Culprit, Finding
 
 

@@ -12,11 +12,11 @@ import pytest
 from journaled_reduction import FAILURE
 from toy_placing import WHOLE, ToyJudge, ToyPlacing, calls_relu
 
-from torchsleuth import investigate, starts
 from torchsleuth.case import folder
 from torchsleuth.errors import JudgeBroken
-from torchsleuth.investigate import Investigation
-from torchsleuth.placing import Means, Placing, Plan
+from torchsleuth.investigate import investigation as investigate, starts
+from torchsleuth.investigate.investigation import Investigation
+from torchsleuth.investigate.placing import Means, Placing, Plan
 from torchsleuth.reduce.facts import from_graph
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.session import Process

@@ -12,10 +12,10 @@ from toys import chain, targets
 
 from torchsleuth.case.ir import Source, operators
 from torchsleuth.case.model import Case
+from torchsleuth.investigate.placing import Means, Plan
 from torchsleuth.judge.bench import Bench, Way
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial
-from torchsleuth.placing import Means, Plan
 from torchsleuth.write.findings import Finding, Repro
 
 

@@ -10,8 +10,8 @@ import torch
 
 import torchsleuth
 from torchsleuth.backends import faulty
-from torchsleuth.check_file import model_and_inputs
 from torchsleuth.errors import BadUsage
+from torchsleuth.library.check_file import model_and_inputs
 from torchsleuth.referee.wrong import WrongNumbers
 
 WRONG = {"backend": faulty("relu", "accuracy")}

@@ -39,7 +39,8 @@ def command(what: str, python: str | None, record: str | None, against: str | No
     with tempfile.TemporaryDirectory(prefix="torchsleuth-check-") as folder:
         report = Path(folder) / "report.json"
         done = subprocess.run(
-            [python or sys.executable, "-m", "torchsleuth.check_file", what, str(report), *recording], check=False
+            [python or sys.executable, "-m", "torchsleuth.library.check_file", what, str(report), *recording],
+            check=False,
         )
         if report.exists():
             if done.returncode == 1 and not recording:

@@ -43,7 +43,7 @@ def command(
     """
     import json
 
-    from torchsleuth import explaining
+    from torchsleuth.commands import explaining
     from torchsleuth.write import explained
     from torchsleuth.write.progress import progress
 

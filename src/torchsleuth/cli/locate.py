@@ -24,7 +24,7 @@ def command(out: Path | None, budget: float, jobs: int, trust: bool, what: tuple
 
     Exit status: as for `torchsleuth run`.
     """
-    from torchsleuth import kept, pipeline
+    from torchsleuth.commands import kept, pipeline
     from torchsleuth.write import terminal
 
     settings = pipeline.Settings(out=out, budget=budget, jobs=jobs, minimize=False, locate=True)

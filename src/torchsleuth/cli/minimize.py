@@ -49,7 +49,7 @@ def command(out: Path | None, budget: float, jobs: int, trust: bool, check: str 
     Exit status: 1 reproduced and reduced, 2 bad input, 3 it does not fail alone here, 4 it fails in eager too; 0 where
     a script does not fail.
     """
-    from torchsleuth import checked, kept, pipeline, scripts
+    from torchsleuth.commands import checked, kept, pipeline, scripts
     from torchsleuth.write import terminal
 
     settings = pipeline.Settings(out=out, budget=budget, jobs=jobs, rerun=False)

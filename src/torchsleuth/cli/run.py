@@ -63,7 +63,7 @@ def command(
     Exit status: 0 no failure, 1 a failure found and reproduced, 2 bad usage or nothing watched, 3 found but not
     reproduced alone, 4 the program failed for another reason.
     """
-    from torchsleuth import pipeline
+    from torchsleuth.commands import pipeline
     from torchsleuth.write import terminal
 
     settings = pipeline.Settings(

@@ -19,7 +19,7 @@ from typing import Any
 
 class _Room(ModuleType):
     def __call__(self, fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-        calling = importlib.import_module("torchsleuth.calling")
+        calling = importlib.import_module("torchsleuth.library.calling")
         explained: Callable[..., Any] = calling.explain(fn, **options)
         return explained
 

@@ -10,12 +10,12 @@ from torchsleuth.case.failure import Kind
 from torchsleuth.case.ir import Node, Source
 from torchsleuth.case.model import Backend, Case
 from torchsleuth.case.program import CannotRender, render
+from torchsleuth.investigate.minimise import same_failure
 from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.locate import inside
 from torchsleuth.locate.inside import Answer, Located, Setting
 from torchsleuth.locate.ladder import Component
-from torchsleuth.minimise import same_failure
 from torchsleuth.write.findings import Culprit, Finding
 
 _DECOMPOSED = Backend("aot_eager_decomp_partition")

@@ -9,14 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torchsleuth import __version__, wrong_numbers
+from torchsleuth import __version__
 from torchsleuth.case import files
 from torchsleuth.case.failure import Kind
+from torchsleuth.commands.interruption import Interruption
+from torchsleuth.commands.output_folder import give_up, make_output_folder
 from torchsleuth.errors import CommandNotFound
-from torchsleuth.interruption import Interruption
-from torchsleuth.investigate import Investigation, Means, Plan, write_issue
+from torchsleuth.investigate import wrong_numbers
+from torchsleuth.investigate.investigation import Investigation, Means, Plan, write_issue
 from torchsleuth.locate.ladder import Component
-from torchsleuth.output_folder import give_up, make_output_folder
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.watch import launcher
 from torchsleuth.watch.found import Found, Summary, died, summarise

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 from torchsleuth.case.model import Backend, Case
 from torchsleuth.case.program import render
+from torchsleuth.investigate.located import Locator
+from torchsleuth.investigate.minimise import same_failure
 from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.locate import ablation, workarounds
 from torchsleuth.locate.inside import KERNELS
 from torchsleuth.locate.shown import last_computing
-from torchsleuth.located import Locator
-from torchsleuth.minimise import same_failure
 from torchsleuth.reduce.chance import repeatedly
 from torchsleuth.reduce.needed import needed
 from torchsleuth.reduce.neighbour import nearest

@@ -11,10 +11,10 @@ from pathlib import Path
 from torchsleuth.case import folder
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case, Code
+from torchsleuth.commands.interruption import Interruption
+from torchsleuth.commands.output_folder import make_output_folder
+from torchsleuth.commands.pipeline import Settings, finish
 from torchsleuth.errors import BadUsage, NeedsConsent
-from torchsleuth.interruption import Interruption
-from torchsleuth.output_folder import make_output_folder
-from torchsleuth.pipeline import Settings, finish
 from torchsleuth.reduce import journal
 from torchsleuth.watch.found import Found, Summary
 from torchsleuth.watch.launcher import Ended

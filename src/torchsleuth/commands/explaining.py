@@ -11,14 +11,14 @@ from typing import Any
 
 from torchsleuth import __version__
 from torchsleuth.case import files
+from torchsleuth.commands.interruption import Interruption
+from torchsleuth.commands.output_folder import make_output_folder
 from torchsleuth.errors import BadUsage, CommandNotFound
 from torchsleuth.explain.explanation import Explanation, to_json
 from torchsleuth.explain.gather import gather
 from torchsleuth.explain.recompiles import dynamic_source, with_trial
 from torchsleuth.explain.records import trace_files
 from torchsleuth.explain.times import write_csv
-from torchsleuth.interruption import Interruption
-from torchsleuth.output_folder import make_output_folder
 from torchsleuth.watch import launcher
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.rerun import Again
@@ -86,7 +86,7 @@ def explain_command(
         found = replace(found, notes=(*found.notes, _why_nothing(session)))
     made: Examples = {}
     if minimize and not ended.stopped and not ended.interrupted:
-        from torchsleuth.examples import Wish, examples  # and all that judges: not for who only reads a trace
+        from torchsleuth.commands.examples import Wish, examples  # and all that judges: not for who only reads a trace
 
         with Interruption() as patience:
             wish = Wish(budget, jobs, patience.stopped.is_set, patience.ends, say)

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 
 from torchsleuth import __version__, torch_api
-from torchsleuth.called import CallExplanation
 from torchsleuth.explain.explanation import to_json
 from torchsleuth.explain.gather import gather
+from torchsleuth.library.called import CallExplanation
 from torchsleuth.watch import counting, guarded
 from torchsleuth.watch.session import Options, Outbox
 

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from torchsleuth.case.failure import Phase
+from torchsleuth.commands.example import Cause, Example, Means, example
 from torchsleuth.errors import JudgeBroken
-from torchsleuth.example import Cause, Example, Means, example
 from torchsleuth.explain.explanation import Explanation, show
 from torchsleuth.explain.observed import guard_key
+from torchsleuth.investigate.placing import Means as ProgramMeans
 from torchsleuth.judge.choose import open_judge
 from torchsleuth.judge.outcome import Outcome
 from torchsleuth.judge.verify import run_fresh
-from torchsleuth.placing import Means as ProgramMeans
 from torchsleuth.reduce.source.whole import text_of
 from torchsleuth.watch.session import Process
 

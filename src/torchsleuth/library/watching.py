@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from torchsleuth.interruption import Interruption
-from torchsleuth.output_folder import make_output_folder
-from torchsleuth.pipeline import Settings, finish
+from torchsleuth.commands.interruption import Interruption
+from torchsleuth.commands.output_folder import make_output_folder
+from torchsleuth.commands.pipeline import Settings, finish
 from torchsleuth.watch.found import Found, summarise
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.ledger import Ledger

@@ -1,4 +1,4 @@
-"""python -m torchsleuth.check_file FILE.py[:NAME] REPORT [record|against FOLDER eager|compiled]
+"""python -m torchsleuth.library.check_file FILE.py[:NAME] REPORT [record|against FOLDER eager|compiled]
 
 The child of `torchsleuth check`, which runs the user's code.
 
@@ -21,8 +21,8 @@ import torch
 
 from torchsleuth import torch_api
 from torchsleuth.backends.recording import Recorder
-from torchsleuth.checking import check
 from torchsleuth.errors import BadUsage
+from torchsleuth.library.checking import check
 from torchsleuth.referee import records
 
 _MODELS = ("make_model", "model")

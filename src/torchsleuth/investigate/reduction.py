@@ -11,18 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torchsleuth import minimise
-from torchsleuth.afterwards import Known
 from torchsleuth.case import checks, folder
 from torchsleuth.case.failure import Failure
 from torchsleuth.case.ir import Node, operators
 from torchsleuth.case.model import Case
 from torchsleuth.case.operator_names import bare
-from torchsleuth.checkpoints import Checkpoints, Pace
-from torchsleuth.climbing import climbed
+from torchsleuth.investigate import minimise
+from torchsleuth.investigate.afterwards import Known
+from torchsleuth.investigate.checkpoints import Checkpoints, Pace
+from torchsleuth.investigate.climbing import climbed
+from torchsleuth.investigate.placing import Placing
 from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.locate.divergence import Diverging
-from torchsleuth.placing import Placing
 from torchsleuth.reduce.chance import Chance, measure
 from torchsleuth.reduce.facts import Facts
 from torchsleuth.reduce.journal import Journal

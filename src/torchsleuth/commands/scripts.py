@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from torchsleuth import pipeline
+from torchsleuth.commands import pipeline
+from torchsleuth.commands.pipeline import Settings
 from torchsleuth.errors import BadUsage
-from torchsleuth.pipeline import Settings
 from torchsleuth.watch import foreign
 from torchsleuth.write.result import Result, RunVerdict
 

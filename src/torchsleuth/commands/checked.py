@@ -15,21 +15,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torchsleuth import __version__, kept, minimise as reducing, scripts
+from torchsleuth import __version__
 from torchsleuth.case import files, folder
 from torchsleuth.case.failure import Phase
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case, Tensor
 from torchsleuth.case.program import Form, render
 from torchsleuth.case.program.render import DATA_FILE
+from torchsleuth.commands import kept, scripts
+from torchsleuth.commands.interruption import Interruption
+from torchsleuth.commands.output_folder import make_output_folder
+from torchsleuth.commands.pipeline import Settings
 from torchsleuth.errors import DamagedCase
-from torchsleuth.interruption import Interruption
+from torchsleuth.investigate import minimise as reducing
 from torchsleuth.judge.bench import Bench, Tried
 from torchsleuth.judge.by_command import CommandJudge, failure_of
 from torchsleuth.judge.environment import judge_environment
 from torchsleuth.judge.outcome import Verdict
-from torchsleuth.output_folder import make_output_folder
-from torchsleuth.pipeline import Settings
 from torchsleuth.reduce.journal import NAME, Journal
 from torchsleuth.reduce.needed import needed
 from torchsleuth.reduce.reducer import Hints, counted

@@ -9,27 +9,27 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from torchsleuth import from_source, minimise, starts
-from torchsleuth.afterwards import Afterwards, Known
 from torchsleuth.case import files, folder
 from torchsleuth.case.failure import Failure, Kind, Phase
 from torchsleuth.case.ir import Graph, operators
 from torchsleuth.case.model import Case, Check
-from torchsleuth.climbing import climbed
 from torchsleuth.errors import JudgeBroken, SleuthError
+from torchsleuth.investigate import from_source, minimise, starts
+from torchsleuth.investigate.afterwards import Afterwards, Known
+from torchsleuth.investigate.climbing import climbed
+from torchsleuth.investigate.placing import STOPPED, Means, Placing, Plan, hang_limit
+from torchsleuth.investigate.reduction import Reduction, measured
+from torchsleuth.investigate.starts import Start, Subject
 from torchsleuth.judge.base import Judge
 from torchsleuth.judge.bench import Bench
 from torchsleuth.judge.choose import open_judge
 from torchsleuth.judge.setting import setting
 from torchsleuth.locate import named
 from torchsleuth.locate.ladder import Component
-from torchsleuth.placing import STOPPED, Means, Placing, Plan, hang_limit
 from torchsleuth.reduce import journal
 from torchsleuth.reduce.chance import ALWAYS
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.reduce.reducer import counted
-from torchsleuth.reduction import Reduction, measured
-from torchsleuth.starts import Start, Subject
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.rerun import Again
 from torchsleuth.write import issue

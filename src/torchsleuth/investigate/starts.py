@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torchsleuth import minimise
 from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.model import Case
 from torchsleuth.case.program import Form
+from torchsleuth.investigate import minimise
+from torchsleuth.investigate.placing import STOPPED
 from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.judge.generated import Noted, noted_by
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.locate.divergence import Diverging
-from torchsleuth.placing import STOPPED
 from torchsleuth.reduce.facts import Facts
 from torchsleuth.reduce.reducer import Hints
 

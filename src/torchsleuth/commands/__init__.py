@@ -1,0 +1,1 @@
+"""Each command, whole: what it runs, writes and says in the end.  `cli` parses for it."""

@@ -1,0 +1,1 @@
+"""What a program, a notebook or a test may call: `torchsleuth.check`, `explain`, `watching`."""
