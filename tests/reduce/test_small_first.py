@@ -93,3 +93,15 @@ def test_a_guess_that_passes_costs_little(tmp_path: Path, monkeypatch: pytest.Mo
     whole: Any = next(at for at, source in enumerate(judge.asked) if source.count(ALL) > 30)
     assert whole <= 8
     assert finding.judged_to_smallest is not None
+
+
+def test_what_passes_with_one_part_varied_is_the_nearest_that_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_in_float64(source: str, number: int) -> bool:
+        return calls_relu(source, number) and "float64" not in source
+
+    finding, _, _ = looked_into(tmp_path, monkeypatch, not_in_float64)
+    assert any("passes with float64" in sentence for sentence in finding.varies)
+    removed, added = finding.neighbour.splitlines()
+    assert added[1:] == removed[1:].removesuffix(")") + ", dtype=torch.float64)"

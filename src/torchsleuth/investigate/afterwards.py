@@ -58,13 +58,14 @@ class Afterwards:
     def _facts(self, finding: Finding, known: Known) -> Finding:
         if known.complete:
             finding = replace(finding, needed=needed(known.case))
+        passing = list(known.passing)
         if self.time_left():
             self.say("looking at what may vary")
-            found = vary(known.case, lambda cases: self._fail(cases, finding, known.way))
+            found = vary(known.case, lambda cases: self._fail(cases, finding, known.way, passing))
             finding = replace(finding, varies=(*finding.varies, *found))
         form, data = known.way.form, known.way.data
         source = render(known.case, form, data=data, refereed=known.case.check is not None).source  # as it was judged
-        return replace(finding, neighbour=nearest(source, known.passing))
+        return replace(finding, neighbour=nearest(source, passing))
 
     def _workaround(self, finding: Finding, known: Known | None) -> str | None:
         """What helps the user's own Case: without one that fails, nothing can be seen to help."""
@@ -102,13 +103,13 @@ class Afterwards:
 
         return [not fails for fails in repeatedly(cases, finding.chance.repeats, does_not)]
 
-    def _fail(self, cases: Sequence[Case], finding: Finding, way: Way) -> list[bool | None]:
+    def _fail(self, cases: Sequence[Case], finding: Finding, way: Way, passing: list[str]) -> list[bool | None]:
+        """Scripts that pass are added to `passing`: no other is nearer than one with a single part changed."""
         if finding.chance.flaky:
             return [None] * len(cases)
-        return [
-            True if same_failure(tried, finding.failure) else False if _passed(tried) else None
-            for tried in self._try(cases, way)
-        ]
+        judged = self._try(cases, way)
+        passing.extend(one.rendering.source for one in judged if one.rendering is not None and _passed(one))
+        return [True if same_failure(tried, finding.failure) else False if _passed(tried) else None for tried in judged]
 
     def _try(self, cases: Sequence[Case], way: Way, attempt: int = 0) -> list[Tried]:
         return self.bench.try_cases(cases, way.home, way.form, data=way.data, attempt=attempt)
