@@ -177,3 +177,37 @@ def test_of_much_that_a_compiler_says_both_ends_are_kept() -> None:
     assert text.endswith("last\n")
     assert "[...]" in text
     assert len(text) < 21_000
+
+
+HEADER_WARNING = """\
+In file included from /env/torch/include/vec512.h:9,
+                 from /env/torch/include/vec.h:13:
+/env/torch/include/vec512_qint.h: In function 'f':
+/env/torch/include/vec512_qint.h:240:7: warning: overflow in conversion [-Woverflow]
+  240 |       0xff, 0xff,
+      |       ^~~~
+/env/torch/include/vec512_qint.h:12:1: note: in expansion of macro
+   12 | #define
+"""
+THE_ERROR = """\
+/tmp/k.main.cpp: In function 'void kernel(float*)':
+/tmp/k.main.cpp:15:33: error: 'compile' was not declared in this scope
+   15 |     auto tmp1 = compile error!;
+      |                 ^~~~~~~
+/tmp/k.main.cpp:3:1: note: declared here
+"""
+
+
+def test_of_a_c_plus_plus_compiler_the_errors_stay_and_the_warnings_go() -> None:
+    said = f"C++ compile error\n\nOutput:\n{HEADER_WARNING * 200}{THE_ERROR}{HEADER_WARNING * 200}\nthe last word"
+    text = of_exception(RuntimeError(said), Phase.COMPILE_FORWARD).text
+    assert THE_ERROR in text
+    assert "overflow" not in text
+    assert "In file included" not in text
+    assert "[400 of the compiler's warnings left out]" in text
+    assert text.rstrip().endswith("the last word")
+
+
+def test_what_is_no_warning_of_a_compiler_stays() -> None:
+    said = "a.py:3: UserWarning: warning: careful\n  3 | x\nIn file included from nowhere\nit broke"
+    assert said in of_exception(RuntimeError(said), Phase.COMPILE_FORWARD).text

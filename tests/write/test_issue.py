@@ -121,3 +121,15 @@ def test_the_title_is_one_line(tmp_path: Path) -> None:
 def test_variables_are_no_python(tmp_path: Path) -> None:
     text = issue.write(replace(a_finding(tmp_path), workaround="export TORCHINDUCTOR_FX_GRAPH_CACHE=0"))
     assert "the same program was seen to run:\n\n```sh\nexport TORCHINDUCTOR_FX_GRAPH_CACHE=0\n```" in text
+
+
+def test_an_error_tells_neither_homes_nor_commands_of_a_thousand_words(tmp_path: Path) -> None:
+    said = (
+        'File "/home/ann/envs/x/lib/python3.11/site-packages/torch/_inductor/graph.py", line 7, in run\n'
+        f"g++ {'-I/some/where ' * 300}\nRuntimeError: the end"
+    )
+    text = issue.write(replace(a_finding(tmp_path), failure=replace(FAILURE, text=said)))
+    assert 'File "torch/_inductor/graph.py", line 7, in run' in text
+    assert "/home/ann" not in text
+    assert max(map(len, text.splitlines())) < 400
+    assert "RuntimeError: the end" in text

@@ -97,6 +97,12 @@ class Failure:
 _WRAPPERS = {"BackendCompilerFailed", "InductorError", "LoweringException", "SubprocException", "TorchRuntimeError"}
 _OUT_OF_MEMORY = re.compile(r"can't allocate memory|out of memory|Cannot allocate memory|MemoryError|bad_alloc", re.I)
 _MOST_MESSAGE = 400
+# A warning of a C++ compiler: where it was included from, what it says, the lines that it shows, and its notes.
+_CONTEXT = r"(?:In file included from .*\n|[ \t]+from .*\n|\S+: (?:In|At) .*:\n|\S+:\d+:\d+:\s+required from .*\n)*"
+_SHOWN = r"(?:[ \t]*\d* \|.*\n)*"
+_WARNING = re.compile(
+    rf"^{_CONTEXT}\S+:\d+(?::\d+)?: warning: .*\n{_SHOWN}(?:\S+:\d+(?::\d+)?: note: .*\n{_SHOWN})*", re.M
+)
 _OURS = re.compile(r"torchsleuth[/\\](?:watch|judge)[/\\]")
 
 
@@ -109,7 +115,7 @@ def of_exception(error: BaseException, phase: Phase, *, dynamo: bool = False) ->
         kind = Kind.DYNAMO_ERROR
     else:
         kind = Kind.COMPILE_ERROR if phase.compiling else Kind.RUNTIME_ERROR
-    return Failure(kind, phase, mark, _both_ends(_trace_text(error)), _summary(error))
+    return Failure(kind, phase, mark, _both_ends(_without_warnings(_trace_text(error))), _summary(error))
 
 
 def _summary(error: BaseException) -> str:
@@ -119,8 +125,14 @@ def _summary(error: BaseException) -> str:
     return (lines[0] + said)[:300]
 
 
+def _without_warnings(text: str) -> str:
+    """A C++ compiler that refuses a kernel may say one error, and a hundred warnings about torch's own headers."""
+    before, *after = _WARNING.split(text)
+    return f"{before}[{len(after)} of the compiler's warnings left out]\n{''.join(after)}" if after else text
+
+
 def _both_ends(text: str) -> str:
-    """A C++ compiler may say very much behind the traceback and before the last word."""
+    """What is said behind the traceback and before the last word may be very long."""
     half = _MOST_TEXT // 2
     return text if len(text) <= _MOST_TEXT else f"{text[:half]}\n[...]\n{text[-half:]}"
 

@@ -121,7 +121,7 @@ def _with_workaround(finding: Finding, text: str | None) -> Finding:
     found, culprit = finding.inside, finding.culprit
     if switched and (found is None or found.blamed is None or not found.alone):
         culprit = replace(culprit, compiler_pass=switched)
-    elif switched and found is not None and found.blamed is not None and found.blamed.stage in KERNELS:
+    elif switched and found and found.blamed and found.blamed.stage in KERNELS and switched not in str(found.name):
         # Memory is shared, or not, according to the kernels that there are: the operator is only where it shows.
         memory = workarounds.is_about_memory(switched)
         name = f"{switched}, at the {found.name}" if memory else f"{found.name}, with {switched}"

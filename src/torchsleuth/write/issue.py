@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torchsleuth.locate.ladder import Component
+from torchsleuth.write.error_text import error_text
 from torchsleuth.write.findings import Finding
 from torchsleuth.write.repro_text import headline
 from torchsleuth.write.result import difference, show_source
@@ -42,7 +43,7 @@ def write(finding: Finding) -> str:
         "## Error",
         "",
         "```",
-        finding.failure.text.strip()[-6000:] or finding.failure.fingerprint.line,
+        error_text(finding.failure.text) or finding.failure.fingerprint.line,
         "```",
         "",
     ]
