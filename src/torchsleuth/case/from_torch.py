@@ -18,6 +18,7 @@ from torchsleuth.case import allowed, constructors, user_kernels
 from torchsleuth.case.expressions import MOST_BITS
 from torchsleuth.case.graph_text import UNKNOWN_FUNCTION
 from torchsleuth.case.ir import Arg, Graph, Made, Name, Node, Op, Ref, Source, Unknown, Value
+from torchsleuth.case.reached import reached
 from torchsleuth.errors import DamagedCase, UnsafeGraph
 
 # Meta that changes how a node compiles: checkpoint's tags, partitioner hints, stream and region annotations.
@@ -246,10 +247,6 @@ def _module_path(node: torch.fx.Node) -> str:
     if not stack:
         return ""
     last = list(stack.values())[-1]
-    name = str(last[0] if isinstance(last, tuple) else last)
-    name = re.sub(r"^[LG]\['(\w+)'\]", r"\1", name)
-    name = re.sub(
-        r"\._modules\['(\w+)'\]", lambda m: f"[{m.group(1)}]" if m.group(1).isdigit() else f".{m.group(1)}", name
-    )
+    name = reached(str(last[0] if isinstance(last, tuple) else last))
     name = re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", name)
     return re.sub(r"^fn\b", "model", name.removeprefix("self."))  # torch.compile wraps modules of torch's own as `fn`

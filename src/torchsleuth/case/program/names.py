@@ -7,6 +7,8 @@ import keyword
 import re
 from collections.abc import Iterable
 
+from torchsleuth.case.reached import reached
+
 _TAKEN = {
     *keyword.kwlist,
     *dir(builtins),
@@ -33,9 +35,7 @@ def short_name(source: str, fallback: str) -> str:
     """From Dynamo's source expression: L['self']._modules['fc']._parameters['weight'] is fc_weight."""
     if not source:
         return fallback
-    text = re.sub(r"^[LG]\['(\w+)'\]", r"\1", source)
-    text = re.sub(r"\._(?:modules|parameters|buffers)\['?([\w.]+)'?\]", r".\1", text)
-    text = re.sub(r"^self\.", "", text)
+    text = re.sub(r"^self\.", "", reached(source))
     text = re.sub(r"\W+", "_", text).strip("_")
     if not text or text[0].isdigit() or len(text) > 60:
         return fallback
