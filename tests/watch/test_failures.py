@@ -646,3 +646,17 @@ def test_what_a_block_found_can_be_investigated(tmp_path: Path) -> None:
     assert (watch.out / "result.json").exists()
     [found] = watch.failures
     assert found.case == watch.out / "cases" / "f1"
+
+
+def test_of_a_module_of_torchs_own_the_line_is_the_one_that_called_it(watch: Watch) -> None:
+    model = torch.compile(torch.nn.ReLU(), backend=faulty("relu", "compile-error"))
+
+    def program() -> None:
+        model(torch.ones(3))  # this line
+
+    _, case = watch.one(program)
+    [relu] = [n for n in case.graph.nodes if n.is_call]
+    assert relu.source is not None
+    assert Path(relu.source.file).name == "test_failures.py"
+    assert relu.source.code == "model(torch.ones(3))  # this line"
+    assert relu.source.module == "model"

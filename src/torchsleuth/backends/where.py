@@ -7,18 +7,16 @@ line.  Without a graph (a check used as a context manager around plain eager) th
 from __future__ import annotations
 
 import contextlib
-import linecache
-import sys
 from collections.abc import Iterator
 from contextvars import ContextVar
 
 import torch
 
+from torchsleuth.case.caller import caller
 from torchsleuth.case.from_torch import source_of
 from torchsleuth.case.ir import Source
 
 _graph: ContextVar[torch.fx.Node | bool] = ContextVar("_graph", default=False)
-_NOT_THE_USERS = ("torch", "torchsleuth")
 
 
 @contextlib.contextmanager
@@ -35,16 +33,4 @@ def here() -> Source | None:
     place = _graph.get()
     if isinstance(place, torch.fx.Node):
         return source_of(place)
-    return None if place else _from_stack()
-
-
-def _from_stack() -> Source | None:
-    frame = sys._getframe(1)
-    while frame is not None:
-        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        # Kernels are called through functions of torch without a file, and by the standard library's contexts.
-        if package not in _NOT_THE_USERS and not frame.f_code.co_filename.startswith("<") and package != "contextlib":
-            name, line = frame.f_code.co_filename, frame.f_lineno
-            return Source(name, line, frame.f_code.co_name, linecache.getline(name, line).strip())
-        frame = frame.f_back  # type: ignore[assignment]
-    return None
+    return None if place else caller()

@@ -10,6 +10,7 @@ import torch
 
 from torchsleuth import torch_api
 from torchsleuth.case import from_torch
+from torchsleuth.case.caller import any_line, with_lines
 from torchsleuth.case.failure import Failure, Phase
 from torchsleuth.case.ir import Graph
 from torchsleuth.case.model import Case, Input, Level, Opaque, Scalar, Storage, Tensor
@@ -30,6 +31,7 @@ _VIEW, _RESHAPE = "torch.ops.aten.view.default", "torch.ops.aten.reshape.default
 def sketch(module: torch.fx.GraphModule, inputs: Sequence[Any], kwargs: Mapping[str, Any], forward: Case) -> Case:
     attributes = from_torch.Tensors()
     graph = _as_given(from_torch.graph_of(module, attributes), inputs)
+    graph = with_lines(graph, lambda: any_line(forward.graph))
     found: list[Input] = []
     storages: list[Storage] = []
     for value in inputs:

@@ -12,6 +12,7 @@ import torch
 
 from torchsleuth import torch_api
 from torchsleuth.case import folder, from_torch, tensors
+from torchsleuth.case.caller import caller, with_lines
 from torchsleuth.case.failure import Failure, Phase
 from torchsleuth.case.ir import Graph, Op, Ref, inputs_of
 from torchsleuth.case.model import Case, Input, Level, Opaque, Role, Scalar, Tensor
@@ -47,7 +48,7 @@ def sketch(
     keep_module: bool,
 ) -> Record:
     attributes = from_torch.Tensors()
-    graph = from_torch.graph_of(module, attributes)
+    graph = with_lines(from_torch.graph_of(module, attributes), caller)
     described, case_inputs = _describe(graph, module, inputs, attributes.kept, look=False)
     devices = {t.device.split(":")[0] for t in described.tensors}
     compile_id = torch_api.compile_id()
