@@ -28,9 +28,15 @@ _NOT_CONTEXT = {
 _VIEW, _RESHAPE = "torch.ops.aten.view.default", "torch.ops.aten.reshape.default"
 
 
-def sketch(module: torch.fx.GraphModule, inputs: Sequence[Any], kwargs: Mapping[str, Any], forward: Case) -> Case:
+def sketch(
+    module: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    forward: Case,
+    roots: Mapping[str, str] = from_torch.NO_ROOTS,
+) -> Case:
     attributes = from_torch.Tensors()
-    graph = _as_given(from_torch.graph_of(module, attributes), inputs)
+    graph = _as_given(from_torch.graph_of(module, attributes, roots), inputs)
     graph = with_lines(graph, lambda: any_line(forward.graph))
     found: list[Input] = []
     storages: list[Storage] = []

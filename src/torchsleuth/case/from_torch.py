@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ _TAGS = (
 _TORCH_FILE = re.compile(r"(?:site|dist)-packages[/\\]torch[/\\]")
 # Meta of a body that changes how it runs, and that nothing in the graph says again.
 _BODY_META = ("_checkpoint_context_fn", "nested_region_config", "local_map_kwargs")
+NO_ROOTS: Mapping[str, str] = MappingProxyType({})
 _STACK_LINE = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
 
 
@@ -51,9 +53,9 @@ class Tensors:
         return self._index[id(tensor)]
 
 
-def graph_of(module: torch.fx.GraphModule, tensors: Tensors) -> Graph:
+def graph_of(module: torch.fx.GraphModule, tensors: Tensors, roots: Mapping[str, str] = NO_ROOTS) -> Graph:
     # Freezing puts what it folded before the inputs; as text, inputs come first, and nothing minds.
-    nodes = tuple(_node(n) for n in sorted(module.graph.nodes, key=lambda n: n.op != "placeholder"))
+    nodes = tuple(_node(n, roots) for n in sorted(module.graph.nodes, key=lambda n: n.op != "placeholder"))
     bodies: dict[str, Graph] = {}
     kept: dict[str, int] = {}
     modules: dict[str, str] = {}
@@ -66,7 +68,7 @@ def graph_of(module: torch.fx.GraphModule, tensors: Tensors) -> Graph:
             continue
         value = _attribute(module, path)
         if isinstance(value, torch.fx.GraphModule):
-            bodies[path] = graph_of(value, tensors)
+            bodies[path] = graph_of(value, tensors, roots)
             for key in _BODY_META:
                 if value.meta.get(key) is not None:
                     unknown[f"{path}.{key}"] = _what(value.meta[key])
@@ -101,7 +103,7 @@ def _attribute(module: torch.nn.Module, path: str) -> Any:
     return value
 
 
-def _node(node: torch.fx.Node) -> Node:
+def _node(node: torch.fx.Node, roots: Mapping[str, str]) -> Node:
     target = node.target
     if node.op == "call_function":
         name = torch_api.qualified_name(target) or UNKNOWN_FUNCTION + getattr(target, "__name__", type(target).__name__)
@@ -114,7 +116,7 @@ def _node(node: torch.fx.Node) -> Node:
         tuple(argument(a) for a in node.args),
         {k: argument(v) for k, v in _keywords(node).items()},
         value_of(node),
-        source_of(node),
+        source_of(node, roots),
         {k: argument(_plain(node.meta[k])) for k in _TAGS if node.meta.get(k) is not None},
     )
 
@@ -226,10 +228,11 @@ def _size(value: Any) -> int | str:
     return found if isinstance(found, str) else int(found)
 
 
-def source_of(node: torch.fx.Node) -> Source | None:
+def source_of(node: torch.fx.Node, roots: Mapping[str, str] = NO_ROOTS) -> Source | None:
+    """`roots`: which module of the whole model each local of the compiled frame is, where that is known."""
     trace = node.meta.get("stack_trace") or node.stack_trace
     if not trace:  # of a container of torch's own that was compiled as it is, the module is all that is known
-        module = _module_path(node)
+        module = _module_path(node, roots)
         return Source("", 0, module=module) if module else None
     lines = str(trace).splitlines()
     found = [(m, i) for i, line in enumerate(lines) if (m := _STACK_LINE.search(line))]
@@ -239,14 +242,18 @@ def source_of(node: torch.fx.Node) -> Source | None:
         return None
     match, i = chosen
     code = lines[i + 1].strip() if i + 1 < len(lines) else ""
-    return Source(match.group(1), int(match.group(2)), match.group(3), code, _module_path(node))
+    return Source(match.group(1), int(match.group(2)), match.group(3), code, _module_path(node, roots))
 
 
-def _module_path(node: torch.fx.Node) -> str:
+def _module_path(node: torch.fx.Node, roots: Mapping[str, str]) -> str:
     stack = node.meta.get("nn_module_stack")
     if not stack:
         return ""
     last = list(stack.values())[-1]
-    name = reached(str(last[0] if isinstance(last, tuple) else last))
+    path = str(last[0] if isinstance(last, tuple) else last)
+    name = reached(path)
+    root, _, rest = name.partition(".")
+    if path.startswith("L[") and root in roots:
+        name = f"{roots[root]}.{rest}".strip(".") or name
     name = re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", name)
     return re.sub(r"^fn\b", "model", name.removeprefix("self."))  # torch.compile wraps modules of torch's own as `fn`

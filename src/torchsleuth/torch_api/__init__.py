@@ -55,6 +55,7 @@ from torchsleuth.torch_api.explaining import (
     run_instead as run_instead,
     trace_formatter as trace_formatter,
 )
+from torchsleuth.torch_api.frames import calling_modules as calling_modules, compiled_locals as compiled_locals
 from torchsleuth.torch_api.hooks import (
     boxed as boxed,
     copy_call_marks as copy_call_marks,

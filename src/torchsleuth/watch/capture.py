@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from torchsleuth.case.ir import Graph, Op, Ref, inputs_of
 from torchsleuth.case.model import Case, Input, Level, Opaque, Role, Scalar, Tensor
 from torchsleuth.watch import patched, surroundings
 from torchsleuth.watch.guarded import guarded
+from torchsleuth.watch.module_roots import module_roots
 
 _MUTATED_CAP = 256 * 2**20  # bytes of mutated inputs that are cloned before a call
 _CLONED_CALLS = 3  # a graph that ran so often with these inputs is watched without clones
@@ -33,6 +34,7 @@ class Record:
     eager: torch.fx.GraphModule | None  # to run in its place, or to compare with
     constants: list[weakref.ref[torch.Tensor]]
     mutated: frozenset[int] = frozenset()
+    roots: Mapping[str, str] = field(default_factory=dict)  # local of the frame -> module of the whole model
     calls: int = 0
     last_inputs: tuple[Any, ...] = ()  # weak references, or plain numbers
     aten: dict[bool, Case] = field(default_factory=dict)  # is_backward -> sketch of the graph Inductor got
@@ -48,7 +50,8 @@ def sketch(
     keep_module: bool,
 ) -> Record:
     attributes = from_torch.Tensors()
-    graph = with_lines(from_torch.graph_of(module, attributes), caller)
+    roots = module_roots()
+    graph = with_lines(from_torch.graph_of(module, attributes, roots), caller)
     described, case_inputs = _describe(graph, module, inputs, attributes.kept, look=False)
     devices = {t.device.split(":")[0] for t in described.tensors}
     compile_id = torch_api.compile_id()
@@ -71,6 +74,7 @@ def sketch(
         torch_api.copy_of_graph(module) if keep_module else None,
         [weakref.ref(t) for t in attributes.kept],
         _mutated(module, graph),
+        roots,
     )
 
 

@@ -263,7 +263,7 @@ class Observer:
         if record is None:
             return None
         backward = bool(kwargs.get("is_backward"))
-        case = guarded(aten.sketch)(module, inputs, kwargs, record.sketch)
+        case = guarded(aten.sketch)(module, inputs, kwargs, record.sketch, record.roots)
         if case is not None:
             record.aten[backward] = case
             if not backward and any("_functorch" in node.target for node in record.sketch.graph.nodes):
