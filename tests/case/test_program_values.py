@@ -59,7 +59,9 @@ def described(draw: Draw) -> Tensor:
         low = draw(st.integers(bounds.min, bounds.max))
         high = draw(st.integers(low, bounds.max))
         low, high = min(low, 2**63 - 2), min(high, 2**63 - 2)  # torch.randint goes no further
-        tensor = replace(tensor, low=low, high=high) if draw(st.booleans()) else tensor
+        if draw(st.booleans()):
+            high = min(high, low + draw(st.integers(0, 12))) if draw(st.booleans()) else high
+            tensor = replace(tensor, low=low, high=high, distinct=draw(st.booleans()))
     flags = [f for f in ("conj", "neg") if draw(st.integers(0, 5)) == 0]
     if real.is_complex:
         tensor = replace(tensor, flags=tuple(flags))
@@ -168,3 +170,18 @@ def test_spans_reach_to_the_last_element() -> None:
     assert values.span(Tensor("torch.float32", (), (), 7)) == 8
     assert values.span(Tensor("torch.float32", (0, 3), (3, 1), 7)) == 7
     assert math.prod((2, 3)) == values.span(Tensor("torch.float32", (2, 3), (3, 1)))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (0, 2, "torch.randperm(3)"),
+        (0, 9, "torch.randperm(10)[:3]"),
+        (4, 9, "(torch.randperm(6)[:3] + 4)"),
+        (0, 1, "torch.randint(0, 2, (3,))"),  # as it is after sizes were made smaller: there are no three of them
+    ],
+)
+def test_places_that_were_distinct_stay_so(low: int, high: int, text: str) -> None:
+    places = Tensor("torch.int64", (3,), (1,), low=low, high=high, distinct=True)
+    assert values.made(places) == text
+    assert values.made(replace(places, distinct=False)) == f"torch.randint({low}, {high + 1}, (3,))"

@@ -314,3 +314,20 @@ def test_the_file_is_one_that_the_library_reads(tmp_path: Path) -> None:
     read = load_file(str(tmp_path / folder.TENSORS))
     assert read["storage_0"].tolist() == [0, 1, 2, 3, 4]
     assert torch.equal(read["storage_1"].view(torch.float32), torch.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("tensor", "distinct"),
+    [
+        (torch.tensor([2, 0, 1]), True),
+        (torch.tensor([9, 4], dtype=torch.int32), True),
+        (torch.tensor([2, 0, 2]), False),
+        (torch.tensor([2.0, 1.0]), False),
+        (torch.tensor([3]), False),
+        (torch.tensor([[0, 1], [2, 3]]), False),
+        (torch.zeros(0, dtype=torch.int64), False),
+    ],
+)
+def test_a_row_of_integers_without_a_double_is_known_as_such(tensor: torch.Tensor, distinct: bool) -> None:
+    assert tensors.describe([tensor], look=True).tensors[0].distinct is distinct
+    assert not tensors.describe([tensor], look=False).tensors[0].distinct

@@ -71,3 +71,20 @@ def test_data_becomes_made_or_a_literal_where_it_is_small() -> None:
         (tensor,) = simpler.inputs
         assert isinstance(tensor, Tensor)
         assert not simpler.storages[tensor.storage].kept
+
+
+def test_where_it_says_where_to_write_a_place_is_not_written_twice() -> None:
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        Node("at", Op.PLACEHOLDER, "at"),
+        Node("copied", Op.CALL_METHOD, "index_copy", (Ref("x"), 0, Ref("at"), Ref("x")), value=SQUARE),
+        Node("output", Op.OUTPUT, "output", ((Ref("copied"),),)),
+    ]
+    case = replace(case_of(nodes, inputs=2), check=Check(), phase=Phase.RUN_FORWARD)
+    (x, _) = case.inputs
+    places = Tensor("torch.int64", (2,), (1,), storage=1, low=0, high=1, distinct=True)
+    case = replace(case, inputs=(x, places), storages=(*case.storages, Storage(0)))
+    tried = {fills(c)[1] for c in numbers.made_inputs(case)}
+    assert tried == {"", "arange"}
+    anywhere = replace(case, inputs=(x, replace(places, distinct=False)))
+    assert {fills(c)[1] for c in numbers.made_inputs(anywhere)} >= {"ones", "zeros", "arange"}

@@ -21,6 +21,15 @@ def draws(graph: Graph) -> bool:
     return any(word in target for target in calls for word in _RANDOM)
 
 
+_BY_INDEX = ("scatter", "index_put", "index_copy", "index_fill", "setitem", "put_")
+
+
+def writes_by_index(graph: Graph) -> bool:
+    """Whether it may write where a tensor says: what is written to one place twice is in no order."""
+    calls = [_bare(n.target) for one in graph.all_graphs() for n in one.nodes if n.is_call]
+    return any(word in name for name in calls for word in _BY_INDEX)
+
+
 def may_write(graph: Graph) -> bool:
     return any(writes(node) for one in graph.all_graphs() for node in one.nodes)
 

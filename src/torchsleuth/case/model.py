@@ -49,6 +49,7 @@ class Tensor:
     fill: str = ""  # what it is made of where its bytes are not used: "", ones, zeros, arange, literal
     literal: tuple[int | float | bool, ...] = ()  # its elements, where `fill` says so
     unknown: str = ""  # not a plain strided tensor: what it was
+    distinct: bool = False  # a row of integers, none of them twice: as places to write to they are in no order
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ _WIDEST = 16  # bytes of the widest element
 _INTEGERS = {f"torch.{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _REALS = {"torch.float64", "torch.float32", "torch.float16", "torch.bfloat16"}
 LITERAL_UP_TO = 64  # elements
+_DISTINCT_UP_TO = 2**16  # elements that are looked at for this
 LOOK_UP_TO = 2**22  # elements; ranges of larger tensors are not looked at while the program runs
 
 
@@ -112,7 +113,7 @@ def _plain_tensor(tensor: torch.Tensor, number: int, look: bool) -> Tensor:
     return Tensor(
         str(tensor.dtype), tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset()),
         str(tensor.device), number, tensor.requires_grad, tensor.is_leaf, role_of(tensor), tuple(flags), low, high,
-        literal=_elements(tensor) if look else (),
+        literal=_elements(tensor) if look else (), distinct=look and _distinct(tensor),
     )  # fmt: skip
 
 
@@ -127,6 +128,15 @@ def _elements(tensor: torch.Tensor) -> tuple[int | float | bool, ...]:
     if tensor.device.type == "meta" or tensor.is_quantized:
         return ()
     return tuple(tensor.detach().cpu().reshape(-1).tolist())
+
+
+def _distinct(tensor: torch.Tensor) -> bool:
+    """Whether it may say where to write, each place once: what is written twice is nobody's promise."""
+    if tensor.dtype not in (torch.int32, torch.int64) or tensor.dim() != 1 or tensor.device.type == "meta":
+        return False
+    if not 1 < tensor.numel() <= _DISTINCT_UP_TO or torch_api.is_zero_tensor(tensor):
+        return False
+    return int(tensor.detach().cpu().unique().numel()) == tensor.numel()
 
 
 def _range(tensor: torch.Tensor) -> tuple[float | None, float | None]:

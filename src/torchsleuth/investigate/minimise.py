@@ -344,6 +344,7 @@ def _tensor(row: Mapping[str, object], known: Tensor | None) -> Tensor:
         high=row["high"],  # type: ignore[arg-type]
         requires_grad=bool(row["requires_grad"]),
         literal=tuple(row["literal"]),  # type: ignore[arg-type]
+        distinct=bool(row["distinct"]),
     )
 
 

@@ -12,6 +12,8 @@ from torchsleuth.case.program.statements import CannotRender
 
 _FLOATS = {"torch.float32", "torch.float64", "torch.float16", "torch.bfloat16", "torch.complex64", "torch.complex128"}
 _REALS = _FLOATS - {"torch.complex64", "torch.complex128"}
+_PLACES = {"torch.int32", "torch.int64"}  # what tensors are indexed with
+_MOST_PERMUTED = 2**20  # numbers of which some are taken
 _BITS = {"torch.bool": 8, "torch.float32": 32, "torch.float64": 64, "torch.float16": 16, "torch.bfloat16": 16}
 
 
@@ -134,6 +136,10 @@ def _fresh(tensor: Tensor, shape: tuple[int, ...]) -> str:
         return f"torch.randn({_sizes(shape)}{_options(plain)}).to({tensor.dtype})"
     low, high = _integer_range(tensor)
     options = _options(tensor, default="torch.int64")
+    many = high - low + 1
+    if tensor.distinct and tensor.dtype in _PLACES and len(shape) == 1 and shape[0] <= many <= _MOST_PERMUTED:
+        some = f"torch.randperm({many}{options})" + (f"[:{shape[0]}]" if shape[0] < many else "")
+        return f"({some} + {low})" if low else some
     return f"torch.randint({low}, {high + 1}, {shape!r}{options})"
 
 

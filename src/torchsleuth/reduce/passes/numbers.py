@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from torchsleuth.case.effects import writes_by_index
 from torchsleuth.case.model import Case, Storage, Tensor
 from torchsleuth.case.program import CannotRender, observed
 from torchsleuth.reduce.passes.inputs import _changed
@@ -36,12 +37,15 @@ def made_inputs(case: Case) -> Iterator[Case]:
     if case.phase.compiling:
         return
     storages = list(case.storages)
+    written_by_index = writes_by_index(case.graph)
 
     def made(tensor: Tensor, fill: str) -> Tensor:
         if "zero" in tensor.flags or _shared(case, tensor):
             return tensor
         if _order(tensor.fill) <= _order(fill) and not case.storages[tensor.storage].kept:
             return tensor  # no plainer than what it is
+        if fill in ("ones", "zeros") and tensor.distinct and written_by_index:
+            return tensor  # one place, many times: which of the values stays there is nobody's promise
         if fill == "literal" and not (0 < len(tensor.literal) == math.prod(tensor.shape) <= _MOST_ELEMENTS):
             return tensor
         storages.append(Storage(0))  # memory of its own for each
