@@ -14,7 +14,13 @@ from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
 from torchsleuth.judge import ForkedJudge, SpawnedJudge, Trial, Verdict, open_judge
 from torchsleuth.judge.child import _Report
 from torchsleuth.judge.conduct import Conductor
-from torchsleuth.judge.environment import home, judge_environment, with_torchsleuth, without_torchsleuth
+from torchsleuth.judge.environment import (
+    home,
+    judge_environment,
+    with_own_pool,
+    with_torchsleuth,
+    without_torchsleuth,
+)
 from torchsleuth.judge.order import Cause, Ending, Order, Stage
 
 FAILURE = Failure(Kind.RUNTIME_ERROR, Phase.RUN_FORWARD, Fingerprint("ValueError", "no"))
@@ -221,6 +227,12 @@ def test_the_environment_drops_what_would_disturb(name: str) -> None:
 
 def test_the_programs_compile_threads_do_not_count() -> None:
     assert judge_environment({"TORCHINDUCTOR_COMPILE_THREADS": "32"})["TORCHINDUCTOR_COMPILE_THREADS"] == "1"
+
+
+def test_but_they_do_where_a_script_is_to_have_them() -> None:
+    for own in ({}, {"TORCHINDUCTOR_COMPILE_THREADS": "32"}):
+        pooled = judge_environment(with_own_pool(judge_environment(own), own))
+        assert pooled.get("TORCHINDUCTOR_COMPILE_THREADS") == own.get("TORCHINDUCTOR_COMPILE_THREADS")
 
 
 def test_torchsleuth_comes_last_on_the_path_and_can_be_taken_off() -> None:

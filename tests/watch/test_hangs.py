@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from torchsleuth.case.model import Backend
 from torchsleuth.watch import hangs, watchdog
 from torchsleuth.watch.found import Found, summarise
 from torchsleuth.watch.hangs import HangWatch
+from torchsleuth.watch.idle import Idle
 from torchsleuth.watch.ledger import Ledger
 from torchsleuth.watch.observer import Observer, Work
 from torchsleuth.watch.session import Options, Outbox, processes
@@ -140,6 +142,66 @@ def test_a_program_that_went_on_is_not_ended_whatever_the_judge_says(outbox: Out
     assert ended == [False, not cleared]
     assert [s.seconds for s in asked] == [61.0]
     watch.close()
+
+
+class ToyIdle:
+    def __init__(self) -> None:
+        self.lasted = 0.0
+        self.asked: list[set[int]] = []
+
+    def seconds(self, pids: set[int]) -> float:
+        self.asked.append(pids)
+        return self.lasted
+
+
+@pytest.mark.usefixtures("impatient")
+def test_where_nobody_works_any_more_it_hangs_although_it_ends_alone(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    watch = HangWatch(outbox.session, 60.0, lambda _: False)
+    idle = ToyIdle()
+    watch._idle = cast(Idle, idle)
+    suspected(outbox)
+    watch.tick()
+    until(lambda: watch._answer is not None and watch._answer.done())
+    assert not watch.tick()
+    idle.lasted = 59.0
+    assert not watch.tick()
+    idle.lasted = 61.0
+    assert watch.tick()
+    assert watch.why == hangs.NOBODY_WORKS
+    assert idle.asked[-1] == {os.getpid()}
+    watch.close()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_who_is_not_in_compiled_code_may_be_idle(outbox: Outbox) -> None:
+    watch = HangWatch(outbox.session, 60.0, lambda _: False)
+    watch._idle = cast(Idle, SimpleNamespace(seconds=lambda _: 1e6))
+    assert not watch.tick()
+    suspected(outbox)
+    watch.tick()
+    until(lambda: watch._answer is not None and watch._answer.done())
+    outbox.event("cleared", number=1)
+    outbox.stage("", 0)
+    assert not watch.tick()
+    watch.close()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_fork_has_a_watchdog_of_its_own(tmp_path: Path) -> None:
+    observer = ToyObserver(while_kept=lambda: (tmp_path / str(os.getpid())).touch())
+    dog = watching(observer, [])
+    child = os.fork()
+    if child == 0:
+        try:
+            dog.entered([Work(None, Phase.RUN_FORWARD, [])])
+            until(lambda: observer.kept)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert [path.name for path in tmp_path.iterdir()] == [str(child)]
 
 
 @pytest.mark.parametrize(

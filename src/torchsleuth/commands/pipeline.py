@@ -78,6 +78,7 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
         except CommandNotFound:
             give_up(out)
             raise
+        ended = replace(ended, why=hangs.why)
         steps.look()
         hang_judge.end()
         hangs.close()
@@ -269,7 +270,7 @@ class _HangJudge:
 def _notes(ended: Ended, summary: Summary, settings: Settings) -> list[str]:
     found = []
     if ended.stopped:
-        found.append("the program was ended by torchsleuth: a Case of it, run alone, did not end either")
+        found.append(f"the program was ended by torchsleuth: {ended.why}")
     if ended.interrupted:
         found.append("the program was interrupted (Ctrl-C)")
     if summary.trouble:

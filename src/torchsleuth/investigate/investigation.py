@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from torchsleuth.investigate.starts import Start, Subject
 from torchsleuth.judge.base import Judge
 from torchsleuth.judge.bench import Bench
 from torchsleuth.judge.choose import open_judge
+from torchsleuth.judge.environment import with_own_pool
 from torchsleuth.judge.setting import setting
 from torchsleuth.locate import named
 from torchsleuth.locate.ladder import Component
@@ -74,14 +76,15 @@ class Investigation:
         for judge in self._judges.values():
             judge.cancel()
 
-    def _judge_for(self, devices: frozenset[str]) -> Judge:
+    def _judge_for(self, devices: frozenset[str], environment: Mapping[str, str] | None = None) -> Judge:
         key = "cpu" if devices <= {"cpu", "meta"} else ",".join(sorted(devices))
+        key += ", in an environment of its own" if environment is not None else ""
         if key not in self._judges:
             self._say("starting a judge")
             place = self._scratch / f"judge-{len(self._judges)}"
             place.mkdir()
             self._judges[key] = open_judge(
-                devices, python=self.means.python, environment=self.means.environment, scratch=place,
+                devices, python=self.means.python, environment=environment or self.means.environment, scratch=place,
                 path=self.means.path, jobs=self.means.jobs,
             )  # fmt: skip
         return self._judges[key]
@@ -292,14 +295,26 @@ class Investigation:
 
     def from_source(self, finding: Finding, found: Found, *, first: bool) -> Finding:
         """From the program's own file, where no graph of it fails alone."""
+        tried = self._from_source(finding, found, first, None)
+        if found.failure.kind is Kind.HANG and not (tried.reproduced or self._plan.stopped()):
+            self._say("once more, with as many compile workers as the program has")
+            tried = self._from_source(finding, found, first, with_own_pool(self.means.environment, os.environ))
+        return tried
+
+    def _from_source(
+        self, finding: Finding, found: Found, first: bool, environment: Mapping[str, str] | None
+    ) -> Finding:
         home = self._out / "cases" / finding.id
         # A judge that waited as long for a hang as for another script would wait the whole budget away.
         deadline = self._placing.longest_hang if finding.failure.kind is Kind.HANG else self.means.deadline
+        scratch = Path(tempfile.mkdtemp(prefix="source-", dir=self._scratch))
         means = from_source.Means(
-            self._judge_for(frozenset({"cpu"})), Path(tempfile.mkdtemp(prefix="source-", dir=self._scratch)),
+            self._judge_for(frozenset({"cpu"}), environment), scratch,
             self._out if first else home, deadline, self._share_ends, self.means.jobs,
             self._plan.minimize, self._plan.stopped, self._say,
-            lambda script, failure, runs, path: self._placing.verify(script, failure, runs, deadline, path, ALWAYS),
+            lambda script, failure, runs, path: self._placing.verify(
+                script, failure, runs, deadline, path, ALWAYS, environment
+            ),
             self._largest_graph, self.means.path,
         )  # fmt: skip
         try:

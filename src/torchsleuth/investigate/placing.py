@@ -131,11 +131,12 @@ class Placing:
         return max(_LEAST_HANG, self.plan.budget / _HANGS_IN_BUDGET)
 
     def verify(
-        self, script: Path, failure: Failure, runs: int, deadline: float, path: Sequence[str], chance: Chance
-    ) -> Verification:
+        self, script: Path, failure: Failure, runs: int, deadline: float, path: Sequence[str], chance: Chance,
+        environment: Mapping[str, str] | None = None,
+    ) -> Verification:  # fmt: skip
         if self.plan.stopped():
             return Verification(0, 0, None, (), STOPPED)
-        environment = dict(self.means.environment)
+        environment = dict(environment or self.means.environment)
         if path:
             environment["PYTHONPATH"] = os.pathsep.join([*path, environment.get("PYTHONPATH", "")])
         if failure.kind is not Kind.HANG:  # a fresh process imports torch first, perhaps on a machine that is busy

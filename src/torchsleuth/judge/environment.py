@@ -26,11 +26,10 @@ _DROPPED = {
     "TRITON_CACHE_DIR",
     "PYTHONINSPECT",  # would leave the interpreter waiting at a prompt
 }
-_SET = {
-    "TORCHDYNAMO_VERBOSE": "1",
-    # A pool of compile workers costs seconds to start, and a judge compiles one small graph.
-    "TORCHINDUCTOR_COMPILE_THREADS": "1",
-}
+_SET = {"TORCHDYNAMO_VERBOSE": "1"}
+# A pool of compile workers costs seconds to start, and a judge compiles one small graph.
+_POOL = "TORCHINDUCTOR_COMPILE_THREADS"
+_OWN_POOL = "TORCHSLEUTH_OWN_POOL"  # the pool that the program had, all the same: a fork does not take it along
 
 
 def judge_environment(program_env: Mapping[str, str], extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -39,7 +38,15 @@ def judge_environment(program_env: Mapping[str, str], extra: Mapping[str, str] |
         for name, value in program_env.items()
         if name not in _DROPPED and not name.startswith(_DROPPED_PREFIXES)
     }
-    return {**kept, **_SET, **(extra or {})}
+    pool = {_OWN_POOL: "1"} if _OWN_POOL in program_env else {_POOL: "1"}
+    return {**kept, **_SET, **pool, **(extra or {})}
+
+
+def with_own_pool(environment: Mapping[str, str], program_env: Mapping[str, str]) -> dict[str, str]:
+    """A judge's environment in which graphs compile in as many processes as the program's did."""
+    rest = {name: value for name, value in environment.items() if name != _POOL}
+    own = {_POOL: program_env[_POOL]} if _POOL in program_env else {}
+    return {**rest, **own, _OWN_POOL: "1"}
 
 
 def home() -> Path:

@@ -3,11 +3,13 @@
 The program's own watchdog keeps a Case of a stage that lasts too long; where the interpreter itself is stuck (native
 code that holds its lock), the sketch made before the stage serves.  Whether it is a hang is for a Judge to say: until
 the Case, run alone, has not ended either, in as much time as the program had, the program is left to go on; and so
-it is where it came to the end of that stage meanwhile.
+it is where it came to the end of that stage meanwhile.  What is locked against itself (a pool of threads that a fork
+did not take along) does end alone: there it tells that no process of the program does anything any more.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,10 +18,16 @@ from pathlib import Path
 from torchsleuth.case.failure import Phase, of_hang
 from torchsleuth.errors import SleuthError
 from torchsleuth.watch.found import Found
+from torchsleuth.watch.idle import Idle
 from torchsleuth.watch.session import Process, processes
 
 _LOOK_EVERY = 2.0
 _STUCK_AFTER = 30.0  # seconds beyond the watchdog's time, before the interpreter is believed to be stuck
+_IDLE_AFTER = 60.0  # seconds without any work
+_IDLE_BESIDE_A_USER = 300.0  # who may be looking at it in a debugger, and can press Ctrl-C
+
+NOT_ALONE_EITHER = "a Case of it, run alone, did not end either"
+NOBODY_WORKS = "it was in compiled code, and no process of it did anything any more"
 
 
 class HangWatch:
@@ -32,6 +40,9 @@ class HangWatch:
         self._pool = ThreadPoolExecutor(1, "hang-judge")
         self._answer: Future[bool] | None = None
         self._about = ""
+        self._ends_alone: set[str] = set()
+        self._idle = Idle()
+        self.why = ""  # it is seen to hang
 
     def tick(self) -> bool:
         """Whether the program is seen to hang, now.  Never waits: a Judge is asked in a thread of its own."""
@@ -43,14 +54,27 @@ class HangWatch:
                 return False
             confirmed, self._answer = self._confirmed(self._answer), None
             if confirmed and self._about in map(_key, self._suspects()):
+                self.why = NOT_ALONE_EITHER
                 return True
-        for suspect in self._suspects():
+            self._ends_alone.add(self._about)
+        suspects = self._suspects()
+        if self._locked([s for s in suspects if _key(s) in self._ends_alone]):
+            self.why = NOBODY_WORKS
+            return True
+        for suspect in suspects:
             if _key(suspect) not in self._asked:
                 self._about = _key(suspect)
                 self._asked.add(self._about)
                 self._answer = self._pool.submit(self._confirm, suspect)
                 break
         return False
+
+    def _locked(self, suspects: list[Found]) -> bool:
+        if not suspects:
+            return False
+        everybody = {int(p.hello["pid"]) for p in processes(self._session)}
+        limit = _IDLE_BESIDE_A_USER if sys.stdin is not None and sys.stdin.isatty() else _IDLE_AFTER
+        return self._idle.seconds(everybody) > max(limit, self._hang_after)
 
     def _confirmed(self, answer: Future[bool]) -> bool:
         try:

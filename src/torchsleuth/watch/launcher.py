@@ -30,6 +30,7 @@ class Ended:
     seconds: float
     interrupted: bool = False  # Ctrl-C was pressed while it ran
     stopped: bool = False  # we ended it, because it was seen to hang
+    why: str = ""  # it was seen to
 
 
 def resolve(command: Sequence[str]) -> list[str]:

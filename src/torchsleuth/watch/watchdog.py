@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -22,19 +23,22 @@ class Watchdog:
         self._work: list[Work] = []
         self._since = time.monotonic()
         self._depth = 0
-        self._started = False
+        self._started_in = 0  # the process whose thread it is: a fork has none of it
         self._suspects: list[tuple[Work, int]] = []  # kept, with their numbers
 
     def start(self) -> None:
-        if self._started or self._observer.outbox.options.hang_after <= 0:
+        if self._started_in == os.getpid() or self._observer.outbox.options.hang_after <= 0:
             return
-        self._started = True
+        self._started_in = os.getpid()
+        self._suspects = []
         threading.Thread(target=self._watch, name="torchsleuth-watchdog", daemon=True).start()
 
     def entered(self, work: list[Work]) -> None:
         """A thread entered or left a stage; leaving the outermost one, or entering another graph, starts the clock."""
         self._work = work
         self._since = time.monotonic()
+        if self._started_in and self._started_in != os.getpid():
+            self.start()
 
     def over(self, work: Work) -> None:
         """It came to its end after all."""
