@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -51,3 +52,19 @@ def test_a_program_that_only_cannot_do_without_dynamo_does_not_fail_in_eager(
 ) -> None:
     """scan and while_loop, called uncompiled, compile themselves."""
     assert Again([sys.executable, "-c", program], tmp_path, 1.0).fails_in_eager() is fails
+
+
+def test_a_script_that_does_not_end_is_looked_at_for_as_long_as_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float | None] = []
+    wait = subprocess.Popen.wait
+
+    def waiting(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        waited.append(timeout)
+        return wait(process, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", waiting)
+    forever = [sys.executable, "-c", "while True: pass"]
+    Again(forever, tmp_path, 5.0).look(tmp_path, 0.2)
+    assert waited[0] == 0.2

@@ -315,17 +315,17 @@ class Investigation:
             lambda script, failure, runs, path: self._placing.verify(
                 script, failure, runs, deadline, path, ALWAYS, environment
             ),
-            self._largest_graph, self.means.path,
+            lambda script: self._largest_graph(script, deadline), self.means.path,
         )  # fmt: skip
         try:
             return from_source.reproduce(finding, found, means)
         except JudgeBroken as error:
             return replace(finding, why_not=STOPPED if self._plan.stopped() else str(error))
 
-    def _largest_graph(self, script: Path) -> Graph | None:
-        """Of those that Dynamo captures from a script."""
+    def _largest_graph(self, script: Path, deadline: float) -> Graph | None:
+        """Of those that Dynamo captures from a script, which may not end by itself."""
         session = Path(tempfile.mkdtemp(prefix="count-", dir=self._scratch))
-        Again([self.means.python, str(script)], session, self.means.deadline).look(session)
+        Again([self.means.python, str(script)], session, deadline).look(session, deadline)
         sketches = [folder.load(p, ours=True) for p in session.glob("processes/*/sketches/*") if p.is_dir()]
         return max((case.graph for case in sketches), key=operators, default=None)
 

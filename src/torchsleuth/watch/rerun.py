@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -98,9 +99,10 @@ class Again:
         code = self._run(name, environment, session, options, leave_caches=False)
         return None if code is None else code == 0
 
-    def look(self, session: Path) -> None:
+    def look(self, session: Path, at_most: float = math.inf) -> None:
         """Only watched: what Dynamo captures stands in `session`, and so do the kernels."""
-        self._run("look", {"TORCHINDUCTOR_CACHE_DIR": str(session / "cache")}, session, Options(hang_after=0))
+        private = {"TORCHINDUCTOR_CACHE_DIR": str(session / "cache")}
+        self._run("look", private, session, Options(hang_after=0), at_most=at_most)
 
     def crash_with_values(self) -> Found | None:
         session = self._session("crash")
@@ -125,6 +127,7 @@ class Again:
         options: Options | None = None,
         *,
         patience: float = 1.0,
+        at_most: float = math.inf,
         leave_caches: bool = True,
     ) -> int | None:
         """The exit code, or None when it did not end in time."""
@@ -140,7 +143,7 @@ class Again:
                 start_new_session=True,  # Ctrl-C at the terminal is ours to handle
             )  # fmt: skip
             try:
-                code = self._process.wait(timeout=self._limit * patience)
+                code = self._process.wait(timeout=min(self._limit * patience, at_most))
             except subprocess.TimeoutExpired:
                 end_tree(self._process.pid)
                 self._process.wait()
