@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+import threading
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import pytest
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
 from torchsleuth.case.ir import Graph, Node, Op, Ref, Source, Value
 from torchsleuth.investigate import from_source
+from torchsleuth.investigate.investigation import Investigation, Means
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial
 from torchsleuth.judge.verify import Verification
@@ -178,3 +182,17 @@ def test_a_line_is_found_by_how_it_reads(tmp_path: Path) -> None:
 def test_the_function_that_was_compiled_stands_for_a_line_that_is_not_known() -> None:
     assert function_at("/a b/x.py:12 in f") == Source("/a b/x.py", 12, "f")
     assert function_at("") is None
+
+
+def test_ctrl_c_also_ends_the_script_whose_graphs_are_counted(tmp_path: Path) -> None:
+    began = tmp_path / "began"
+    script = tmp_path / "forever.py"
+    script.write_text(f"open({str(began)!r}, 'w').close()\nwhile True: pass\n")
+    with Investigation(Means(sys.executable, {}, (), 1, 30.0), tmp_path, lambda _: None) as work:
+        counting = threading.Thread(target=work._largest_graph, args=(script, 600.0))
+        counting.start()
+        while not began.exists():
+            time.sleep(0.01)
+        work.cancel()
+        counting.join(60)
+        assert not counting.is_alive()

@@ -58,6 +58,7 @@ class Investigation:
         self._until = time.monotonic() + self._plan.budget
         self._journal = self.known
         self._setting = ""
+        self._counting: Again | None = None
 
     def __enter__(self) -> Investigation:
         return self
@@ -73,6 +74,8 @@ class Investigation:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def cancel(self) -> None:
+        if self._counting is not None:
+            self._counting.end()
         for judge in self._judges.values():
             judge.cancel()
 
@@ -325,7 +328,9 @@ class Investigation:
     def _largest_graph(self, script: Path, deadline: float) -> Graph | None:
         """Of those that Dynamo captures from a script, which may not end by itself."""
         session = Path(tempfile.mkdtemp(prefix="count-", dir=self._scratch))
-        Again([self.means.python, str(script)], session, deadline).look(session, deadline)
+        self._counting = Again([self.means.python, str(script)], session, deadline)
+        if not self._plan.stopped():
+            self._counting.look(session, deadline)
         sketches = [folder.load(p, ours=True) for p in session.glob("processes/*/sketches/*") if p.is_dir()]
         return max((case.graph for case in sketches), key=operators, default=None)
 
