@@ -15,10 +15,17 @@ KERNELS = [*(Applied("lowering", f"aten.op_{i}.default") for i in range(6)), App
 
 
 class Compiler:
-    """Applies a list; fails when `wrong` says so of what was applied."""
+    """Applies a list; fails when `wrong` says so of what was applied, and otherwise when `breaks` does."""
 
-    def __init__(self, would: Sequence[Applied], wrong: Callable[[set[int]], bool], *, raises: bool = False) -> None:
-        self.would, self.wrong, self.raises = would, wrong, raises
+    def __init__(
+        self,
+        would: Sequence[Applied],
+        wrong: Callable[[set[int]], bool],
+        *,
+        raises: bool = False,
+        breaks: Callable[[set[int]], bool] = lambda _: False,
+    ) -> None:
+        self.would, self.wrong, self.raises, self.breaks = would, wrong, raises, breaks
         self.asked: list[Setting] = []
 
     def __call__(self, settings: Sequence[Setting]) -> list[Answer]:
@@ -29,18 +36,19 @@ class Compiler:
         let: set[int] = set()
         came_to: list[Applied] = []
         for number, one in enumerate(self.would):
-            if (
-                (setting.first is None or number < setting.first)
+            if one.stage not in setting.among or (
+                (setting.first is None or len(came_to) < setting.first)
                 and one.stage not in setting.without
-                and number != setting.but
+                and len(came_to) != setting.but
                 and one.name != setting.but_named
             ):
                 let.add(number)
-            came_to.append(one)
+            if one.stage in setting.among:
+                came_to.append(one)
             if self.raises and self.wrong(let):
                 return Answer(True, False, tuple(came_to))
         fails = self.wrong(let)
-        return Answer(fails, not fails, tuple(came_to))
+        return Answer(fails, not fails and not self.breaks(let), tuple(came_to))
 
 
 @pytest.mark.parametrize("culprit", range(len(PASSES) + len(KERNELS)))
@@ -62,6 +70,25 @@ def test_what_the_compiler_was_doing_when_it_raised_is_guessed_first() -> None:
     assert found is not None
     assert found.blamed == KERNELS[2]
     assert len(compiler.asked) <= 5
+
+
+def test_a_pass_is_to_blame_for_an_operator_that_only_it_puts_there() -> None:
+    """Without its lowering there is no telling: eager's kernel does another thing."""
+    compiler = Compiler([*PASSES, *KERNELS], lambda let: {5, 35} <= let, breaks=lambda let: 5 in let and 35 not in let)
+    found = inside.find(compiler)
+    assert found is not None
+    assert found.blamed == PASSES[5]
+    assert found.alone
+    assert found.said[-1] == "It shows at the lowering of aten.op_4.default."
+    assert len(compiler.asked) <= 20
+
+
+def test_where_passes_do_not_help_either_the_kernel_stays() -> None:
+    compiler = Compiler([*PASSES, *KERNELS], lambda let: 35 in let, breaks=lambda let: 35 not in let)
+    found = inside.find(compiler)
+    assert found is not None
+    assert found.blamed == KERNELS[4]
+    assert not found.alone
 
 
 def test_one_that_is_applied_twice_is_left_out_by_name() -> None:

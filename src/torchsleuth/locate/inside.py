@@ -99,7 +99,21 @@ def find(ask: Ask, among: tuple[str, ...] = INDUCTOR, *, raises: bool = False) -
     start = 0
     if passes and passes[0].passes:
         start = next((i for i, one in enumerate(everything.applied) if one.stage in KERNELS), 0)
-    return _narrow(ask, Setting(among), Setting(among), everything.applied, start, raises)
+    found = _narrow(ask, Setting(among), Setting(among), everything.applied, start, raises)
+    if found is None or found.alone or found.blamed is None or found.blamed.stage not in KERNELS:
+        return found
+    return _pass_behind(ask, found, tuple(stage for stage in among if stage in PASSES))
+
+
+def _pass_behind(ask: Ask, shown: Located, passes: tuple[str, ...]) -> Located:
+    """Where a kernel alone is not to blame, it may only be where the fault shows: a pass had put its operator there."""
+    if not passes:
+        return shown
+    everything, nothing = ask([Setting(passes), Setting(passes, first=0)])
+    if not (everything.fails and nothing.passes):
+        return shown
+    found = _narrow(ask, Setting(passes), Setting(passes), everything.applied, 0, raises=False)
+    return replace(found, said=(*found.said, f"It shows at the {shown.name}.")) if found and found.alone else shown
 
 
 _AROUND = "It fails with no pass, pattern or fusion, and with eager's kernels: the fault lies in what is around them."
