@@ -82,3 +82,17 @@ def test_a_failure_that_any_alias_more_would_hide_is_reduced_by_its_cone():
     Reducer(oracle, from_graph(case), hints=Hints(results=("result",))).reduce()
     assert [n.name for n in oracle.best.graph.nodes if n.is_call] == CONE
     assert oracle.judged_to_smallest == 1
+
+
+def test_a_write_to_what_an_operator_hands_back_is_one_to_its_argument():
+    """Dropout gives its argument itself where it drops nothing."""
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        _call("same", "torch.nn.functional.dropout", Ref("x"), 0.1, False),
+        _call("write", "operator.iadd", Ref("same"), 1),
+        _call("result", "torch.neg", Ref("x")),
+        Node("output", Op.OUTPUT, "output", ((Ref("result"),),)),
+    ]
+    graph = case_of(nodes, 1).graph
+    found = cone.units_of(graph, units(graph), ("result",))
+    assert [name for unit in found for name in unit] == ["same", "write", "result"]

@@ -16,7 +16,14 @@ VIEWS = frozenset(
     "view reshape transpose permute unsqueeze squeeze expand contiguous getitem getattr detach t mT T real imag to "
     "flatten unflatten chunk split movedim swapaxes view_as expand_as alias narrow select slice as_strided unbind "
     "diagonal unfold split_with_sizes tensor_split hsplit vsplit ravel type float int long view_as_real "
-    "view_as_complex requires_grad data".split()
+    "view_as_complex requires_grad data adjoint mH H moveaxis swapdims broadcast_to dsplit unsafe_chunk "
+    "unsafe_split".split()
+)
+
+# What may hand back its first argument itself: where there is nothing to drop, to move or to convert.
+HANDS_BACK = frozenset(
+    "dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout double half bfloat16 "
+    "bool short char byte type_as cpu cuda resolve_conj resolve_neg identity atleast_1d atleast_2d atleast_3d".split()
 )
 
 # What only looks at memory in another way, or asks for a size, and gives no kernel.
