@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from toys import chain, needs, needs_path, parallel, reduced, targets
+from toys import SQUARE, case_of, chain, needs, needs_path, parallel, reduced, targets
 
 from torchsleuth.case import graph_text
 from torchsleuth.case.failure import Phase
+from torchsleuth.case.ir import Node, Op, Ref
 from torchsleuth.case.model import Check
 from torchsleuth.judge.generated import Noted
 from torchsleuth.reduce import guess
@@ -225,3 +226,25 @@ def test_a_census_that_passes_leaves_it_to_the_suspect():
     assert found
     assert targets(best) == ["exp", "tanh"]
     assert len(asked) == 3, "the census, op_41 alone, and with what is before it"
+
+
+def test_with_a_suspect_goes_what_writes_to_memory_that_it_reads():
+    """x goes on as dropout's result, which is x itself: adding to that changes what is read of x."""
+    nodes = list(chain(64).graph.nodes)
+    named = [
+        Node("same", Op.CALL_FUNCTION, "torch.dropout", (Ref("x"), 0.1, False), value=SQUARE),
+        Node("write", Op.CALL_FUNCTION, "operator.iadd", (Ref("same"), 1), value=SQUARE),
+        Node("read", Op.CALL_FUNCTION, "torch.neg", (Ref("x"),), value=SQUARE),
+        Node("last", Op.CALL_FUNCTION, "torch.add", (Ref("op_63"), Ref("read")), value=SQUARE),
+        Node("output", Op.OUTPUT, "output", ((Ref("last"),),)),
+    ]
+    case = case_of([*nodes[:-1], *named], 1)
+    needed = {"torch.dropout", "operator.iadd", "torch.neg"}
+
+    def fails(one):
+        return needed <= {n.target for n in one.graph.nodes}
+
+    found, best, asked = guessing(case, fails, results=("last",), suspects=lambda one: ["read"])
+    assert found
+    assert {n.target for n in best.graph.nodes if n.is_call} == needed
+    assert [len(one) for one in asked][-2:] == [1, 3]

@@ -176,14 +176,19 @@ class Reducer:
 
     def _suspected(self, everything: Sequence[Unit], failing: Case) -> list[Unit]:
         """Where it begins in a failing Case, with as much of what is before that as it needs."""
+        graph = self._whole.graph
         for node in self._suspects(failing):
-            for levels in (0, 1, 2, 4):
-                chosen = guess.before(self._whole.graph, everything, node, levels)
-                if not 0 < len(chosen) < len(everything):
+            before = [guess.before(graph, everything, node, levels) for levels in (0, 1, 2, 4)]
+            # What writes to memory that it reads is not before it: where there is none, the cone is what is before it.
+            depends = cone.units_of(graph, everything, [node]) if any(n.name == node for n in graph.nodes) else []
+            tried: list[list[Unit]] = []
+            for chosen in [*before, *([depends] if len(depends) <= len(everything) // 2 else [])]:
+                if not 0 < len(chosen) < len(everything) or chosen in tried:
                     continue
-                self._say(f"trying {node} " + (f"and {_operators(len(chosen) - 1)} before it" if levels else "alone"))
+                self._say(f"trying {node} " + (f"and {_operators(len(chosen) - 1)} with it" if tried else "alone"))
                 if self._fails(chosen):
                     return chosen
+                tried.append(chosen)
         return []
 
     def _hinted(self, everything: Sequence[Unit]) -> list[Unit]:
