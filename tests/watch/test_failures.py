@@ -15,51 +15,17 @@ import pytest
 import torch
 import torch._dynamo
 from torch._dynamo.backends.common import aot_autograd
+from watched import Program, Watch
 
 import torchsleuth
 from torchsleuth.backends import faulty
 from torchsleuth.case import folder, tensors
 from torchsleuth.case.failure import Kind, Phase
 from torchsleuth.case.model import Case, Role, Scalar, Tensor
-from torchsleuth.watch import guarded, hooks
+from torchsleuth.watch import guarded
 from torchsleuth.watch.found import Found, summarise
-from torchsleuth.watch.ledger import Ledger
-from torchsleuth.watch.session import Options, Outbox
 
 pytestmark = pytest.mark.slow
-
-Program = Callable[[], Any]
-
-
-class Watch:
-    """Runs programs watched, each in a session of its own; an error is theirs and goes no further."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._number = 0
-
-    def __call__(self, program: Program, **options: Any) -> tuple[Found, ...]:
-        return summarise(self.session_of(program, **options), None).found
-
-    def session_of(self, program: Program, **options: Any) -> Path:
-        torch._dynamo.reset()
-        self._number += 1
-        outbox = Outbox(self._root / str(self._number), Options(hang_after=0, **options))
-        outbox.hello()
-        observer = hooks.install(outbox)
-        previous = observer.report_to(Ledger(outbox))
-        try:
-            with contextlib.suppress(Exception):
-                program()
-        finally:
-            observer.report_to(previous)
-        return outbox.session
-
-    def one(self, program: Program, **options: Any) -> tuple[Found, Case]:
-        """The only failure, and its Case."""
-        [found] = self(program, **options)
-        assert found.case is not None
-        return found, folder.load(found.case, ours=True)
 
 
 @pytest.fixture
@@ -646,59 +612,3 @@ def test_what_a_block_found_can_be_investigated(tmp_path: Path) -> None:
     assert (watch.out / "result.json").exists()
     [found] = watch.failures
     assert found.case == watch.out / "cases" / "f1"
-
-
-def test_of_a_module_of_torchs_own_the_line_is_the_one_that_called_it(watch: Watch) -> None:
-    model = torch.compile(torch.nn.ReLU(), backend=faulty("relu", "compile-error"))
-
-    def program() -> None:
-        model(torch.ones(3))  # this line
-
-    _, case = watch.one(program)
-    [relu] = [n for n in case.graph.nodes if n.is_call]
-    assert relu.source is not None
-    assert Path(relu.source.file).name == "test_failures.py"
-    assert relu.source.code == "model(torch.ones(3))  # this line"
-    assert relu.source.module == "model"
-
-
-class Block(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc, self.act = torch.nn.Linear(2, 2), torch.nn.ReLU()
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.fc(x)
-        torch._dynamo.graph_break()
-        return self.act(y)
-
-
-class Blocks(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.stack = torch.nn.ModuleDict({"encoder": torch.nn.ModuleList([torch.nn.Tanh(), Block()])})
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for part in self.stack["encoder"]:
-            x = part(x)
-        return x
-
-
-@pytest.mark.parametrize(("op", "module"), [("addmm", "fc"), ("relu", "act")])
-def test_modules_of_a_layer_that_is_compiled_by_itself_are_named_from_the_whole_model(
-    watch: Watch, op: str, module: str
-) -> None:
-    model = torch.compile(Blocks(), backend=faulty(op, "compile-error"))
-    _, case = watch.one(lambda: model(torch.ones(1, 2)))
-    assert modules_of(case) == {f"stack.encoder[1].{module}"}
-
-
-def test_so_are_those_of_the_graph_after_aot_autograd(watch: Watch) -> None:
-    with torch._inductor.config.patch("cpp.inject_relu_bug_TESTING_ONLY", "compile_error"):
-        found, _ = watch.one(lambda: torch.compile(Blocks())(torch.ones(1, 2)))
-    assert found.case is not None
-    assert modules_of(folder.load(found.case / "inner", ours=True)) - {""} == {"stack.encoder[1].act"}
-
-
-def modules_of(case: Case) -> set[str]:
-    return {n.source.module for n in case.graph.nodes if n.is_call and n.source}

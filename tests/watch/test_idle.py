@@ -43,8 +43,10 @@ def test_work_begins_it_anew() -> None:
     program = Program()
     idle = program.idle()
     idle.seconds([1])
-    program.after(50.0, 0.0)
-    assert idle.seconds([1]) == 50
+    for _ in range(25):
+        program.after(2.0, 0.0)
+        lasted = idle.seconds([1])
+    assert lasted == 50
     program.after(2.0, 1.9)
     assert idle.seconds([1]) == 0
     program.after(3.0, 0.0)
@@ -63,7 +65,25 @@ def test_a_process_that_is_gone_begins_it_anew() -> None:
     program = Program()
     idle = program.idle()
     idle.seconds([1])
-    program.after(50.0, -3.0)
+    program.after(20.0, -3.0)
+    assert idle.seconds([1]) == 0
+
+
+def test_a_little_work_after_a_very_long_rest_begins_it_anew() -> None:
+    program = Program()
+    idle = program.idle()
+    for _ in range(500):
+        program.after(2.0, 0.0)
+        idle.seconds([1])
+    program.after(2.0, 1.0)
+    assert idle.seconds([1]) == 0
+
+
+def test_what_was_while_nobody_looked_is_not_known() -> None:
+    program = Program()
+    idle = program.idle()
+    idle.seconds([1])
+    program.after(600.0, 0.0)
     assert idle.seconds([1]) == 0
 
 

@@ -72,7 +72,7 @@ class HangWatch:
     def _locked(self, suspects: list[Found]) -> bool:
         if not suspects:
             return False
-        everybody = {int(p.hello["pid"]) for p in processes(self._session)}
+        everybody = {int(p.hello["pid"]) for p in processes(self._session) if not p.ended}
         limit = _IDLE_BESIDE_A_USER if sys.stdin is not None and sys.stdin.isatty() else _IDLE_AFTER
         return self._idle.seconds(everybody) > max(limit, self._hang_after)
 

@@ -46,7 +46,7 @@ class Again:
     def end(self) -> None:
         """Ends what is running, and runs nothing more."""
         self._ended.set()
-        if self._process is not None:
+        if self._process is not None and self._process.returncode is None:  # else the number may be another's by now
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
