@@ -31,6 +31,10 @@ _CHOOSING = frozenset(
 )
 
 
+# The same of whole numbers, where "the first of them" is not promised either.
+_FREE_AMONG_EQUALS = frozenset("sort argsort topk kthvalue median nanmedian".split())
+
+
 def rounds(operator: Any, dtype: torch.dtype | None) -> bool:
     """Whether what it gives is rounded; `dtype` is what it was asked to give."""
     name = name_of(operator)
@@ -42,6 +46,11 @@ def rounds(operator: Any, dtype: torch.dtype | None) -> bool:
 def chooses(operator: Any) -> bool:
     name = name_of(operator)
     return name in _CHOOSING or (name in ("max", "min") and "dim" in str(operator))
+
+
+def free_among_equals(operator: Any, stable: bool | None) -> bool:
+    """Whether the places it gives may be those of any of several equal elements; `stable` as the program asked."""
+    return name_of(operator) in _FREE_AMONG_EQUALS and not stable
 
 
 def name_of(operator: Any) -> str:

@@ -79,6 +79,8 @@ class Upcast(torch_api.dispatch_mode()):  # type: ignore[misc]
                 raise
             self.mixed.add(str(func))
             result = func(*_map(args, _narrow), **{k: _map(v, _narrow) for k, v in kwargs.items()})
+        if self._nudge and rounding.free_among_equals(func, kwargs.get("stable")):
+            result = self._chosen_otherwise(func, wide_args, wide_kwargs, result)
         if self._nudge and rounding.rounds(
             func, next((d for d in kwargs.values() if isinstance(d, torch.dtype)), None)
         ):
@@ -97,6 +99,15 @@ class Upcast(torch_api.dispatch_mode()):  # type: ignore[misc]
             for r, size in zip(result if several else (result,), sizes, strict=True)
         ]
         return tuple(moved) if several else moved[0]
+
+    def _chosen_otherwise(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
+        """Among equal whole numbers another one: CUDA sorts them as it likes, and compiled code as it likes."""
+        whole = args[0]
+        if whole.is_floating_point() or whole.is_complex() or not isinstance(result, (tuple, list)):
+            return result
+        near = whole.to(torch.float64) + math.copysign(0.25, self._nudge) * self._step(whole)
+        again = func(near, *args[1:], **kwargs)
+        return (result[0], *again[1:])
 
     def _moved(self, result: Any, targets: set[int]) -> Any:
         """What was rounded, nudged; where it was written in place, in place."""

@@ -15,7 +15,7 @@ import torch
 _TIMES_EAGER = 10.0  # compiled code sums in another order, and is not called wrong for it
 _ROUNDINGS = 10.0
 ROUNDING = "no more than rounding explains"
-_TIE = "a comparison of floats that rounding decides"
+_TIE = "a comparison of floats that rounding decides, or a choice among equals"
 _ALL_ROUNDING = "nothing but rounding is left in it"
 BY_ROUNDING = (ROUNDING, _TIE, _ALL_ROUNDING)
 _LAST_PLACES = 100.0  # that the same kernels may be apart, where nothing makes them differ
