@@ -14,6 +14,7 @@ from case_helpers import exactly, through_text
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 
+from torchsleuth import torch_api
 from torchsleuth.case import from_torch, to_torch
 from torchsleuth.case.graph_text import UNKNOWN_FUNCTION
 from torchsleuth.case.ir import Graph, Unknown, leaves
@@ -123,6 +124,11 @@ def _round_trip(module: GraphModule, level: Level, taken: Taken) -> GraphModule 
     return rebuilt
 
 
+def _name(target: Any) -> str | None:
+    """A function that Dynamo defines anew for each graph is the same where it has the same name."""
+    return target if isinstance(target, str) else torch_api.qualified_name(target)
+
+
 def _copies(values: Sequence[Any]) -> list[Any]:
     return [v.clone() if isinstance(v, torch.Tensor) else v for v in values]
 
@@ -145,7 +151,7 @@ def assert_same(original: GraphModule, rebuilt: GraphModule) -> None:
     assert [n.name for n in before] == [n.name for n in after]
     for a, b in zip(before, after, strict=True):
         assert a.op == b.op
-        assert a.target is b.target or (isinstance(a.target, str) and a.target == b.target), (a.target, b.target)
+        assert a.target is b.target or _name(a.target) == _name(b.target) is not None, (a.target, b.target)
         assert frozen(a.args) == frozen(b.args), (a.format_node(), b.format_node())
         assert frozen(a.kwargs) == frozen(b.kwargs)
         for tag in ("recompute", "ac_graph_id", "partitioner_tag", "custom"):

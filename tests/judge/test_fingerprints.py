@@ -211,3 +211,12 @@ def test_of_a_c_plus_plus_compiler_the_errors_stay_and_the_warnings_go() -> None
 def test_what_is_no_warning_of_a_compiler_stays() -> None:
     said = "a.py:3: UserWarning: warning: careful\n  3 | x\nIn file included from nowhere\nit broke"
     assert said in of_exception(RuntimeError(said), Phase.COMPILE_FORWARD).text
+
+
+def test_what_a_backend_raised_is_in_the_line_that_people_read() -> None:
+    class BackendCompilerFailed(Exception):
+        pass
+
+    error = BackendCompilerFailed("backend='inductor' raised:\nAssertionError: a set_ that\ncannot be kept")
+    summary = of_exception(error, Phase.COMPILE_FORWARD).summary
+    assert summary == "BackendCompilerFailed: backend='inductor' raised: AssertionError: a set_ that"

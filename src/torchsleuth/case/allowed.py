@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 
+from torchsleuth.case.operator_names import LOWERS_VERSION
 from torchsleuth.errors import UnsafeGraph
 
 _WORD = r"[A-Za-z_]\w*"
@@ -69,6 +70,7 @@ _NOT_OPERATOR_PREFIXES = ("register_", "_make_elementwise", "_make_prim", "_make
 
 # Functions that Dynamo puts into graphs and that live among things a graph has no business with.
 _FUNCTIONS = {
+    LOWERS_VERSION,
     "torch.Size",
     "torch._C._log_api_usage_once",
     "torch.amp.autocast_mode._enter_autocast",
@@ -110,6 +112,7 @@ _FUNCTIONS = {
     "torch.utils.checkpoint.checkpoint",
 }
 _NOT_TENSOR_FUNCTIONS = {
+    LOWERS_VERSION,
     "load", "save", "compile", "from_file", "import_ir_module", "import_ir_module_from_buffer", "parse_ir", "fork",
     "wait", "thread_safe_generator", "parse_schema", "parse_type_comment",
     "get_file_path", "prepare_multiprocessing_environment", "classproperty", "typename", "frombuffer", "from_dlpack",

@@ -122,6 +122,8 @@ def _summary(error: BaseException) -> str:
     lines = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines() if line.strip()]
     compiler = next((line for line in lines if "error: " in line), "") if "C++ compile error" in lines[0] else ""
     said = f": {compiler.partition('error: ')[2]}" if compiler else ""
+    if lines[0].endswith("raised:") and len(lines) > 1:
+        said = f" {lines[1]}"  # "backend='inductor' raised:" alone says nothing
     return (lines[0] + said)[:300]
 
 

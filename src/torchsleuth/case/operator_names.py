@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# `x.data = y`, as Dynamo writes it: both on x, the second on what the first gives.
+SETS_DATA, LOWERS_VERSION = "torch.Tensor.set_", "torchsleuth.torch_api.names.lower_version"
+
 
 def bare(target: str) -> str:
     words = target.replace("::", ".").split(".")

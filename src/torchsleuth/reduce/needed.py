@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from torchsleuth.case.model import Case, Role, Scalar, Tensor
+from torchsleuth.case.operator_names import LOWERS_VERSION, SETS_DATA
 from torchsleuth.case.program.names import short_name
 from torchsleuth.case.program.values import is_contiguous
 from torchsleuth.reduce.units import picks
@@ -25,7 +26,10 @@ def _operators(case: Case) -> Iterator[str]:
     # Taking an element of a tuple is no operator; a slice of a tensor is.
     calls = Counter(n.target for g in graphs for n in g.nodes if n.is_call and n.name not in picks(g))
     for target, count in calls.items():
-        yield target if count == 1 else f"{count} calls of {target}"
+        if target == LOWERS_VERSION:  # a part of the assignment
+            continue
+        name = "an assignment to .data" if target == SETS_DATA else target
+        yield name if count == 1 else f"{count} calls of {name}"
     if case.phase.backward:
         yield "the backward"
 

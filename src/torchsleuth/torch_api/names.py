@@ -38,6 +38,20 @@ _SEARCHED = (
 )
 
 
+def lower_version(x: torch.Tensor) -> torch.Tensor:
+    """Undoes the count of one write: for autograd, `x.data = y` is none.
+
+    Dynamo writes it as Tensor.set_ and a function that it defines where it stands; this is that function, with a name.
+    """
+    torch._C._autograd._unsafe_set_version_counter((x,), (max(x._version - 1, 0),))
+    return x
+
+
+def _is_local_of_dynamo(function: Any, name: str) -> bool:
+    of_dynamo = str(getattr(function, "__module__", "")).startswith("torch._dynamo.")
+    return of_dynamo and str(getattr(function, "__qualname__", "")).endswith(f"<locals>.{name}")
+
+
 @functools.cache
 def _functions_by_id() -> dict[int, str]:
     found: dict[int, str] = {}
@@ -64,6 +78,8 @@ def qualified_name(function: Any) -> str | None:
     known = _functions_by_id().get(id(function))
     if known and resolve(known) is function:
         return known
+    if _is_local_of_dynamo(function, "_lower_version_count_by_1"):
+        return f"{__name__}.{lower_version.__name__}"
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not module or not name or "<" in name:
         return None

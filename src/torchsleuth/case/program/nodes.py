@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from torchsleuth.case.expressions import show, show_dotted
 from torchsleuth.case.ir import Graph, Node, Op
+from torchsleuth.case.operator_names import LOWERS_VERSION
 from torchsleuth.case.program.render import Script
 from torchsleuth.case.program.statements import CannotRender
 
@@ -61,6 +62,8 @@ def _lines(node: Node, script: Script, names: Mapping[str, str]) -> list[str]:
     target = show_dotted(node.target) if node.op is Op.CALL_FUNCTION else f'"{node.target}"'
     if target.startswith("unknown_function."):
         raise CannotRender(f"{target.removeprefix('unknown_function.')} has no name to call it by")
+    if target == LOWERS_VERSION:
+        raise CannotRender("an assignment to .data has no form as a node")
     root = target.split(".")[0]
     if root in _MODULES:
         script.imports.add(f"import {root}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from torchsleuth.case import user_kernels
 from torchsleuth.case.expressions import show, show_dotted
 from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of
+from torchsleuth.case.operator_names import LOWERS_VERSION, SETS_DATA
 from torchsleuth.case.program import higher_order
 
 _INFIX = {
@@ -122,6 +123,16 @@ def _write_call(node: Node, body: Body, *, used: bool) -> None:
         body.add(f"{on} {_IN_PLACE[function]} {body.show(node.args[1])}")
         if used:
             body.add(f"{left}{on}")
+        return
+    if node.target == SETS_DATA and node.op is Op.CALL_FUNCTION and len(node.args) == 2:
+        on = body.show(node.args[0])
+        body.add(f"{on}.data = {body.show(node.args[1])}")
+        if used:
+            body.add(f"{left}{on}")
+        return
+    if node.target == LOWERS_VERSION:  # said by the assignment already
+        if used:
+            body.add(f"{left}{body.show(node.args[0])}")
         return
     lines = higher_order.scan(node, body.name(node.name), body.show) if node.target == higher_order.SCAN else None
     if lines is not None:
