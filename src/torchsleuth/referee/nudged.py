@@ -12,6 +12,7 @@ import torch
 
 from torchsleuth import torch_api
 from torchsleuth.referee import parts
+from torchsleuth.referee.bodies import SeesBodies
 from torchsleuth.referee.rounding import rounds
 
 _UNIT = 2.0**-22  # twice what rounding does to float32
@@ -20,7 +21,7 @@ _WIDE = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 _NARROW = (torch.float16, torch.bfloat16)
 
 
-class Nudged(torch_api.dispatch_mode()):  # type: ignore[misc]
+class Nudged(SeesBodies):
     """Narrow dtypes are left alone: they are moved by what is wide before it is cast to them.
 
     Not where results are moved `far`: by some units, and narrow ones in their own last place.
@@ -44,6 +45,9 @@ class Nudged(torch_api.dispatch_mode()):  # type: ignore[misc]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         given = kwargs or {}
+        if torch_api.is_higher_order(operator):
+            found = self.run_with_bodies(operator, args, given)
+            return operator(*args, **given) if found is NotImplemented else found
         found = operator(*args, **given)
         written = torch_api.written_arguments(operator)
         if written or not rounds(operator, given.get("dtype")):

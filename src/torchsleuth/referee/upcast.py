@@ -8,13 +8,14 @@ autocast.  Random numbers are drawn in the program's own dtype, and so are the s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from torchsleuth import torch_api
 from torchsleuth.referee import parts, rounding
+from torchsleuth.referee.bodies import SeesBodies, mapped
 
 _NARROW = {torch.float32, torch.float16, torch.bfloat16}
 _WIDE = {**dict.fromkeys(_NARROW, torch.float64), torch.complex64: torch.complex128, torch.complex32: torch.complex128}
@@ -35,7 +36,7 @@ def is_active() -> bool:
     return _active > 0
 
 
-class Upcast(torch_api.dispatch_mode()):  # type: ignore[misc]
+class Upcast(SeesBodies):
     """`nudge` moves what an operator rounds, and what it chooses from, by about so much of its size.
 
     Inputs as such are exact and are not moved: a half that is rounded the wrong way is wrong.
@@ -63,29 +64,40 @@ class Upcast(torch_api.dispatch_mode()):  # type: ignore[misc]
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = dict(kwargs or {})
+        if torch_api.is_higher_order(func):
+            return self._with_bodies(func, args, kwargs)
         if torch.Tag.nondeterministic_seeded in func.tags:
             return self._draw(func, args, kwargs)
         if torch_api.reads_bits(func) and any(t.is_floating_point() for t in _tensors(args)):
             raise NoReference(str(func))
         targets = _written(func, args)
-        wide_args = _map(args, lambda v: self._wide(v, targets))
+        wide_args = mapped(args, lambda v: self._wide(v, targets))
         if self._nudge and rounding.chooses(func):
-            wide_args = _map(wide_args, lambda v: self._nudged(v, _OF_ZERO))
-        wide_kwargs = {k: _map(v, lambda v: self._wide(v, targets)) for k, v in kwargs.items()}
+            wide_args = mapped(wide_args, lambda v: self._nudged(v, _OF_ZERO))
+        wide_kwargs = {k: mapped(v, lambda v: self._wide(v, targets)) for k, v in kwargs.items()}
         try:
             result = func(*wide_args, **wide_kwargs)
         except (RuntimeError, NotImplementedError, TypeError) as error:
             if "not implemented for" not in str(error) and "expected" not in str(error).lower():
                 raise
             self.mixed.add(str(func))
-            result = func(*_map(args, _narrow), **{k: _map(v, _narrow) for k, v in kwargs.items()})
+            result = func(*mapped(args, _narrow), **{k: mapped(v, _narrow) for k, v in kwargs.items()})
         if self._nudge and rounding.free_among_equals(func, kwargs.get("stable")):
             result = self._chosen_otherwise(func, wide_args, wide_kwargs, result)
         if self._nudge and rounding.rounds(
             func, next((d for d in kwargs.values() if isinstance(d, torch.dtype)), None)
         ):
             return self._moved(self._cancelled(func, wide_args, wide_kwargs, result), targets)
-        return _map(result, self._entered)
+        return mapped(result, self._entered)
+
+    def _with_bodies(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """A higher-order operator: what it is given is wide, and so is every operator of its bodies."""
+        result = self.run_with_bodies(
+            func, mapped(args, self._entered), {k: mapped(v, self._entered) for k, v in kwargs.items()}
+        )
+        if result is NotImplemented:
+            raise NoReference(func.name())
+        return result
 
     def _cancelled(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
         """Of a sum: moved by what the rounding of its parts does, which is in float32 whatever they are kept in."""
@@ -117,7 +129,7 @@ class Upcast(torch_api.dispatch_mode()):  # type: ignore[misc]
                 return value.copy_(self._nudged(value)) if value.is_floating_point() else value
             return self._nudged(self._entered(value))
 
-        return _map(result, move)
+        return mapped(result, move)
 
     def _wide(self, value: Any, targets: set[int]) -> Any:
         if isinstance(value, torch.dtype):
@@ -150,13 +162,13 @@ class Upcast(torch_api.dispatch_mode()):  # type: ignore[misc]
         return torch.rand(tensor.shape, generator=self._random, dtype=torch.float64).to(tensor.device) * 2 - 1
 
     def _draw(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        narrow_args = _map(args, _narrow)
-        result = func(*narrow_args, **{k: _map(v, _narrow) for k, v in kwargs.items()})
+        narrow_args = mapped(args, _narrow)
+        result = func(*narrow_args, **{k: mapped(v, _narrow) for k, v in kwargs.items()})
         for given, used in zip(args, narrow_args, strict=True):
             if isinstance(given, torch.Tensor) and given is not used and id(given) in _written(func, args):
                 given.copy_(used)
                 return given
-        return _map(result, self._entered)
+        return mapped(result, self._entered)
 
 
 def _narrow(value: Any) -> Any:
@@ -179,10 +191,3 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 def _written(func: Any, args: Sequence[Any]) -> set[int]:
     """Arguments that the operator writes: they must stay the objects they are."""
     return {id(t) for place in torch_api.written_arguments(func) if place < len(args) for t in _tensors(args[place])}
-
-
-def _map(value: Any, change: Callable[[Any], Any]) -> Any:
-    if isinstance(value, (list, tuple)):
-        mapped = [_map(v, change) for v in value]
-        return type(value)(mapped) if type(value) in (list, tuple) else tuple(mapped)
-    return change(value)

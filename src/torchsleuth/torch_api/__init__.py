@@ -74,6 +74,7 @@ from torchsleuth.torch_api.names import (
 from torchsleuth.torch_api.operators import (
     dispatch_mode as dispatch_mode,
     modes_off as modes_off,
+    on_real_values as on_real_values,
     reads_bits as reads_bits,
     written_arguments as written_arguments,
 )

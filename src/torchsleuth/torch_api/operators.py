@@ -27,3 +27,9 @@ def modes_off() -> Any:
 def reads_bits(operator: Any) -> bool:
     """Whether it takes the bits of a float for something else."""
     return operator is torch.ops.aten.view.dtype
+
+
+def on_real_values(operator: Any) -> Any:
+    """What a higher-order operator does with tensors that hold values; None where it says nothing about that."""
+    keys = importlib.import_module("torch._C").DispatchKey
+    return operator.py_kernels.get(keys.CompositeExplicitAutograd)
