@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from graph_helpers import graph_of
 from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
@@ -37,19 +38,6 @@ FUNCTIONS: dict[str, Function] = {
 
 def _near(score: torch.Tensor, b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     return score + (q - k).abs() * 0.1
-
-
-def graph_of(function: Function, *inputs: torch.Tensor) -> Function:
-    """Its graph, as Dynamo hands it on."""
-    found: list[Function] = []
-
-    def backend(module: torch.fx.GraphModule, _: Sequence[Any]) -> Function:
-        found.append(module.forward)
-        return module.forward
-
-    torch._dynamo.reset()
-    torch.compile(function, backend=backend)(*inputs)
-    return found[0]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

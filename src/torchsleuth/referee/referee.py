@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -59,11 +59,13 @@ def referee(
         return Report(compared=len(pairs), seconds=time.perf_counter() - began)
     notes: list[str] = []
     again = {s.path: s.value for s in _fresh(eager, reset)}
-    references = _references(lambda: _fresh(eager, reset), notes)
+    references, disputed = _references(lambda: _fresh(eager, reset), notes)
     wrong: list[Difference] = []
     excused: list[Difference] = []
     for e, c in suspects:
         found = _difference(e, c, again, references)
+        if found is not None and disputed:
+            found = replace(found, excused=disputed)
         if found is not None:
             (excused if found.excused else wrong).append(found)
     excused, beyond = _not_even_by_rounding(suspects, excused, references, lambda: _fresh(eager, reset))
@@ -145,21 +147,23 @@ def _fresh(run: Run, reset: Callable[[], object]) -> Sequence[Seen]:
     return run()
 
 
-def _references(eager: Run, notes: list[str]) -> dict[str, References]:
+def _references(eager: Run, notes: list[str]) -> tuple[dict[str, References], str]:
+    """For each output; and why they tell nothing, where the two may differ by right."""
     try:
         with Upcast() as exact_mode:
             exact = {s.path: s.value for s in eager()}
     except Exception as error:  # whatever the model does there, eager and compiled are compared without it
         what = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         notes.append(f"there is no float64 reference ({what}); only what no rounding explains counts")
-        return {}
+        return {}, ""
     if exact_mode.mixed:
         notes.append(
             "these ran in their own precision in the float64 reference: " + ", ".join(sorted(exact_mode.mixed))
         )
     nudge = max(LEAST_NUDGE, 2 * exact_mode.coarsest if exact_mode.coarsest > 2.0**-20 else 0.0)
     moved = _nudged(eager, nudge, seeds=(7,))
-    return {path: References(value, [m.get(path) for m in moved], nudge) for path, value in exact.items()}
+    found = {path: References(value, [m.get(path) for m in moved], nudge) for path, value in exact.items()}
+    return found, exact_mode.disputed
 
 
 def _nudged(

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from torchsleuth import torch_api
-from torchsleuth.referee import parts, rounding
+from torchsleuth.referee import masks, parts, rounding
 from torchsleuth.referee.bodies import SeesBodies, mapped
 
 _NARROW = {torch.float32, torch.float16, torch.bfloat16}
@@ -46,6 +46,7 @@ class Upcast(SeesBodies):
         super().__init__()
         self.mixed: set[str] = set()  # operators that ran in the program's own precision
         self.coarsest = 2.0**-23  # rounding of the narrowest float that was seen
+        self.disputed = ""  # why eager and compiled code may differ here by right
         self._nudge = nudge
         self._random = torch.Generator().manual_seed(seed)
 
@@ -97,6 +98,8 @@ class Upcast(SeesBodies):
         )
         if result is NotImplemented:
             raise NoReference(func.name())
+        if func.name() == "flex_attention" and masks.disagrees(args):
+            self.disputed = masks.DISAGREES
         return result
 
     def _cancelled(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
