@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torchsleuth.case.model import Case
 from torchsleuth.reduce.passes import (
     arguments,
+    block_masks,
     constants,
     device,
     dynamic,
@@ -43,6 +44,7 @@ PASSES = (
     Pass("gradients", "requires_grad off", inputs.without_gradients),
     Pass("roles", "parameters and buffers become plain arguments", inputs.plain_arguments),
     Pass("static", "dynamic dimensions become static", dynamic.propose, False),
+    Pass("block masks", "flex_attention with one block for everything", block_masks.propose, False),
     Pass("shapes", "sizes become 2, and constants that equal them", shapes.propose, resizes=True),
     Pass("layout", "strided, aliasing and flagged inputs become plain", inputs.contiguous),
     Pass("dtypes", "floating dtypes become float32", inputs.float32, False),
