@@ -27,9 +27,18 @@ def test_calls_without_a_line_get_the_callers_and_keep_their_module() -> None:
 def test_a_graph_with_a_line_anywhere_stays_as_it_is() -> None:
     known = replace(BARE, nodes=(X, replace(RELU, source=CALLED), END))
     assert any_line(known) == CALLED
-    body = replace(BARE, bodies={"true": known})
     assert with_lines(known, never) is known
-    assert with_lines(body, never) is body
+    whole = replace(known, bodies={"true": known})
+    assert with_lines(whole, never) is whole
+
+
+def test_lines_of_torch_are_none_and_a_body_with_lines_does_not_help_its_caller() -> None:
+    inside = Source("/lib/python3.11/site-packages/torch/utils/_device.py", 116, "f", "return func(*args)", "model")
+    known = replace(BARE, nodes=(X, replace(RELU, source=Source("mask.py", 3)), END))
+    graph = replace(BARE, nodes=(X, replace(RELU, source=inside), END), bodies={"mask": known})
+    found = with_lines(graph, lambda: CALLED)
+    assert found.nodes[1].source == replace(CALLED, module="model")
+    assert found.bodies["mask"] is known
 
 
 def test_where_nobody_called_nothing_changes() -> None:

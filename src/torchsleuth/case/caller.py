@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,6 +11,7 @@ from dataclasses import replace
 from torchsleuth.case.ir import Graph, Node, Source
 
 _NOT_THE_USERS = ("torch", "torchsleuth")
+_TORCH_FILE = re.compile(r"(?:site|dist)-packages[/\\]torch[/\\]")
 
 
 def caller() -> Source | None:
@@ -25,20 +27,31 @@ def caller() -> Source | None:
 
 
 def with_lines(graph: Graph, place: Callable[[], Source | None]) -> Graph:
-    """Where no node of a graph has a line, each has the one of `place`, which is asked only then."""
-    if any_line(graph) is not None:
+    """Where no node of a graph has a line of the user's, each has the one of `place`, which is asked only then.
+
+    Of flex_attention compiled as it is, the function that masks has lines, and what calls it has not.
+    """
+    bodies = {name: with_lines(body, place) for name, body in graph.bodies.items()}
+    if any(bodies[name] is not graph.bodies[name] for name in bodies):
+        graph = replace(graph, bodies=bodies)
+    if not any(n.is_call for n in graph.nodes) or any(_is_users(n.source) for n in graph.nodes):
         return graph
     line = place()
-    return graph if line is None else _at(graph, line)
+    if line is None:
+        return graph
+    return replace(graph, nodes=tuple(_called_at(n, line) if n.is_call else n for n in graph.nodes))
 
 
 def any_line(graph: Graph) -> Source | None:
-    return next((n.source for g in graph.all_graphs() for n in g.nodes if n.source and n.source.file), None)
+    return next((n.source for g in graph.all_graphs() for n in g.nodes if _is_users(n.source)), None)
 
 
-def _at(graph: Graph, line: Source) -> Graph:
-    nodes = tuple(_called_at(n, line) if n.is_call else n for n in graph.nodes)
-    return replace(graph, nodes=nodes, bodies={name: _at(body, line) for name, body in graph.bodies.items()})
+def is_torchs(file: str) -> bool:
+    return _TORCH_FILE.search(file) is not None
+
+
+def _is_users(source: Source | None) -> bool:
+    return source is not None and bool(source.file) and not is_torchs(source.file)
 
 
 def _called_at(node: Node, line: Source) -> Node:

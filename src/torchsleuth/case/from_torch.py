@@ -16,6 +16,7 @@ import torch
 
 from torchsleuth import torch_api
 from torchsleuth.case import allowed, constructors, user_kernels
+from torchsleuth.case.caller import is_torchs
 from torchsleuth.case.expressions import MOST_BITS
 from torchsleuth.case.graph_text import UNKNOWN_FUNCTION
 from torchsleuth.case.ir import Arg, Graph, Made, Name, Node, Op, Ref, Source, Unknown, Value
@@ -32,7 +33,6 @@ _TAGS = (
     "custom",
     "quantization_tag",
 )
-_TORCH_FILE = re.compile(r"(?:site|dist)-packages[/\\]torch[/\\]")
 # Meta of a body that changes how it runs, and that nothing in the graph says again.
 _BODY_META = ("_checkpoint_context_fn", "nested_region_config", "local_map_kwargs")
 NO_ROOTS: Mapping[str, str] = MappingProxyType({})
@@ -237,7 +237,7 @@ def source_of(node: torch.fx.Node, roots: Mapping[str, str] = NO_ROOTS) -> Sourc
     lines = str(trace).splitlines()
     found = [(m, i) for i, line in enumerate(lines) if (m := _STACK_LINE.search(line))]
     # The innermost line that is not torch's own: a user looks for theirs, not for nn.Linear's.
-    chosen = next((f for f in reversed(found) if not _TORCH_FILE.search(f[0].group(1))), found[-1] if found else None)
+    chosen = next((f for f in reversed(found) if not is_torchs(f[0].group(1))), found[-1] if found else None)
     if chosen is None:
         return None
     match, i = chosen
