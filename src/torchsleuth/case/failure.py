@@ -118,13 +118,23 @@ def of_exception(error: BaseException, phase: Phase, *, dynamo: bool = False) ->
     return Failure(kind, phase, mark, _both_ends(_without_warnings(_trace_text(error))), _summary(error))
 
 
+def of_text(text: str, kind: Kind, phase: Phase) -> Failure:
+    """What ended a program, from what Python said last: `RuntimeError: ...`."""
+    name, _, message = text.partition(": ")
+    return Failure(kind, phase, Fingerprint(name, normalise(message)), text, _first_line(text))
+
+
 def _summary(error: BaseException) -> str:
-    lines = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines() if line.strip()]
+    return _first_line(f"{type(error).__name__}: {error}")
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     compiler = next((line for line in lines if "error: " in line), "") if "C++ compile error" in lines[0] else ""
     said = f": {compiler.partition('error: ')[2]}" if compiler else ""
     if lines[0].endswith("raised:") and len(lines) > 1:
         said = f" {lines[1]}"  # "backend='inductor' raised:" alone says nothing
-    return (lines[0] + said)[:300]
+    return (lines[0].partition(" Stack trace: File ")[0] + said)[:300]
 
 
 def _without_warnings(text: str) -> str:
@@ -266,6 +276,7 @@ def normalise(message: str) -> str:
     compiler = re.search(r"^.*?\berror: (.*)$", message, re.M)
     if "C++ compile error" in message and compiler:
         return "C++ compile error: " + _plain(compiler.group(1))
+    message = message.partition(" Stack trace: File ")[0]  # where a tensor was made, in the middle of a sentence
     lines = [line.strip() for line in message.strip().splitlines()]
     kept = lines[:1] + [line for line in lines[1:] if line.startswith("target: ")][:1]
     if lines and lines[0].startswith("Failed to import") and len(lines) > 1:

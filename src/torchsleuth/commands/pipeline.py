@@ -15,7 +15,7 @@ from torchsleuth.case.failure import Kind
 from torchsleuth.commands.interruption import Interruption
 from torchsleuth.commands.output_folder import give_up, make_output_folder
 from torchsleuth.errors import CommandNotFound
-from torchsleuth.investigate import wrong_numbers
+from torchsleuth.investigate import cuda_graphs, wrong_numbers
 from torchsleuth.investigate.investigation import Investigation, Means, Plan, write_issue
 from torchsleuth.locate.ladder import Component
 from torchsleuth.reduce.journal import Journal
@@ -93,6 +93,10 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
                 *notes,
                 _TOO_LONG.format(ended.seconds / 60),
             )
+        if again is not None and (failure := cuda_graphs.overwritten(summary)) is not None:
+            interruption.ends(again.end)
+            summary = cuda_graphs.look(summary, failure, again, say)
+            notes = (*notes, cuda_graphs.NOTE)
         if again is not None and _unexplained(summary, ended, settings):
             interruption.ends(again.end)
             looked = wrong_numbers.look(summary, again, say)
@@ -168,7 +172,7 @@ def _investigate(
             say(f"{failure.kind.value}: {what}")
             others = len(chosen) - number
             finding = investigation.look_into(found, f"f{number}", first=number == 1, others=others)
-            if not (finding.reproduced or again is None or stopped.is_set() or plan.keep_only):
+            if not (finding.reproduced or found.inside or again is None or stopped.is_set() or plan.keep_only):
                 finding = _once_more(finding, found, investigation, again, say, notes, first=number == 1)
             if not (finding.reproduced or finding.eager_fails_too or stopped.is_set() or plan.keep_only):
                 finding = investigation.from_source(finding, found, first=number == 1)

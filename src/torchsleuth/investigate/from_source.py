@@ -85,7 +85,7 @@ def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
         smaller = replace(told, failure=repro_text.of_the_program(told.failure))
         tried = (_verified(laid_out(small), smaller, found, means, runs=3) for small in shrinker.next_best())
         placed = next((one for one in tried if one is not None), placed)
-    if told.culprit.op is None and told.component is not Component.DYNAMO:
+    if not (told.culprit.op or told.culprit.compiler_pass) and told.component is not Component.DYNAMO:
         told = replace(told, culprit=_culprit(placed, found) or told.culprit)
     return replace(
         told, repro=placed.repro, why_not="", ops_before=max(finding.ops_before, ops),

@@ -121,7 +121,10 @@ class Investigation:
             return replace(
                 finding,
                 component=Component(found.component) if found.component else _without_graph(found.failure),
-                culprit=Culprit(source=named.line_named(found.failure) or named.function_at(found.place)),
+                culprit=Culprit(
+                    compiler_pass=found.inside or None,
+                    source=named.line_named(found.failure) or named.function_at(found.place),
+                ),
                 why_not=_NO_GRAPH_IS_WRONG
                 if found.component
                 else _WITHOUT_GRAPH[found.failure.kind is Kind.DYNAMO_ERROR],

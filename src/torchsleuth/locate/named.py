@@ -11,7 +11,8 @@ from torchsleuth.case.model import Case
 
 _TARGET = re.compile(r"^\s*target: ([\w:.]+)|call_function\[target=(?:torch\.ops\.)?([\w.]+)\]", re.M)
 _STACK = r'\s*((?:\s*File "[^"]+", line \d+.*\n?(?:(?!\s*File ).+\n?)*)+)'  # code, carets
-_USERS = re.compile(r"(?:Original traceback|from user code):" + _STACK)
+_USERS = re.compile(r"(?:Original traceback|from user code|overwritten by a subsequent run\. Stack trace):" + _STACK)
+_ADVICE = re.compile(r"\. To prevent overwriting.*")
 _FILE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
 
 
@@ -30,7 +31,7 @@ def line_named(failure: Failure) -> Source | None:
     if not users:
         return None
     file, line, function, code = users[-1]
-    return Source(file, int(line), function, code.strip())
+    return Source(file, int(line), function, _ADVICE.sub("", code.strip()))
 
 
 def function_at(place: str) -> Source | None:

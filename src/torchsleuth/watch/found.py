@@ -21,6 +21,7 @@ class Found:
     place: str = ""
     component: str = ""  # to blame, where it is known from running the program with other backends
     workaround: str = ""  # seen to help on the program itself
+    inside: str = ""  # which part of the component, where that is known, too
     seconds: float = 0.0  # that a suspect had lasted when it was noticed
 
 
