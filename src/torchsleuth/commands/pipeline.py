@@ -306,7 +306,7 @@ def _verdict_notes(verdict: RunVerdict, summary: Summary, ended: Ended, findings
     if verdict is RunVerdict.PROGRAM_ERROR:
         if findings:
             return [f"{f.id}: {f.why_not}" for f in findings]
-        what = f" ({summary.uncaught})" if summary.uncaught else ""
+        what = f" ({summary.uncaught.splitlines()[0]})" if summary.uncaught else ""
         return [f"the program ended with {ended.exit_code}{what}, and nothing that torch.compile did failed"]
     return [f"{f.id}: {f.why_not}" for f in findings if f.why_not]
 

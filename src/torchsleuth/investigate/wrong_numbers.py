@@ -164,6 +164,6 @@ def _graphs(count: int) -> str:
 
 def _blamed(component: str, seen: Summary) -> Found:
     told = seen.uncaught or "the program's results differ"
-    failure = wrong_numbers("values", Phase.RUN_FORWARD, told, told)
+    failure = wrong_numbers("values", Phase.RUN_FORWARD, told, told.splitlines()[0])
     assert seen.reference is not None  # something was compiled, so somebody was watched
     return Found(failure, None, seen.reference, ended_program=True, component=component)

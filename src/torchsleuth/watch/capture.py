@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ import torch
 from torchsleuth import torch_api
 from torchsleuth.case import folder, from_torch, tensors
 from torchsleuth.case.caller import caller, with_lines
+from torchsleuth.case.environment_read import read_by
 from torchsleuth.case.failure import Failure, Phase
 from torchsleuth.case.ir import Graph, Op, Ref, inputs_of
 from torchsleuth.case.model import Case, Input, Level, Opaque, Role, Scalar, Tensor
@@ -225,9 +227,13 @@ def remember_inputs(record: Record, inputs: Sequence[Any]) -> None:
 
 def with_patches(case: Case) -> Case:
     """With what the program has done to the compiler; looked for only when a Case is kept, for it takes a while."""
-    found = guarded(patched.code_that_patches)() or ()
     now = case.surroundings
-    return replace(case, surroundings=replace(now, code=(*now.code, *found))) if found else case
+    code = (*now.code, *(guarded(patched.code_that_patches)() or ()))
+    sources = [c.source for c in (*code, *([now.backend.code] if now.backend.code else []))]
+    if not sources:
+        return case
+    environment = {**now.environment, **read_by(sources, os.environ)}
+    return replace(case, surroundings=replace(now, code=code, environment=environment))
 
 
 def case_of(
@@ -252,6 +258,10 @@ def _save_values(case: Case, inputs: Sequence[Any], constants: Sequence[torch.Te
         return replace(found, storages=tensors.save(described, where, cap))
     except torch.AcceleratorError:
         return case  # a device that died with the failure gives no bytes any more: sizes must do
+    except RuntimeError as error:
+        if "CUDAGraphs" not in str(error):
+            raise
+        return case  # nor does what a CUDA graph gave and has overwritten
 
 
 def _alive(record: Record) -> list[Any] | None:
