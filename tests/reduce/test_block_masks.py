@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from toys import case_of
+from toys import case_of, reduced
 
 from torchsleuth.case.ir import Graph, Node, Op, Ref, Value
 from torchsleuth.case.model import Case, Storage, Tensor
@@ -72,6 +72,32 @@ def test_one_block_and_lists_that_are_made() -> None:
 def test_it_is_asked_once() -> None:
     (found,) = block_masks.propose(attention())
     assert list(block_masks.propose(found)) == []
+
+
+def test_the_function_is_searched_once_there_is_one_block() -> None:
+    """Of many blocks, only the whole function is legal."""
+    at = Value("torch.int64", (), ())
+    function = Graph(
+        (
+            Node("p", Op.PLACEHOLDER, "p", value=at),
+            Node("a", Op.CALL_FUNCTION, "torch.neg", (Ref("p"),), value=at),
+            Node("b", Op.CALL_FUNCTION, "torch.bug", (Ref("a"),), value=at),
+            Node("c", Op.CALL_FUNCTION, "torch.abs", (Ref("b"),), value=at),
+            Node("output", Op.OUTPUT, "output", (Ref("c"),)),
+        )
+    )
+    case = attention()
+    case = replace(case, graph=replace(case.graph, bodies={"score_0": BODY, "mask_0": function}))
+
+    def fails(candidate: Case) -> bool:
+        call = next((n for n in candidate.graph.nodes if n.name == "call"), None)
+        mask = candidate.graph.bodies.get("mask_0")
+        if call is None or mask is None or "torch.bug" not in {n.target for n in mask.nodes}:
+            return False
+        return 1 << 30 in call.args[4] or mask == function
+
+    best, _ = reduced(case, fails)
+    assert [n.target for n in best.graph.bodies["mask_0"].nodes if n.is_call] == ["torch.bug"]
 
 
 def test_lists_that_the_graph_makes_are_left_alone() -> None:

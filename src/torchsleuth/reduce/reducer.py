@@ -12,7 +12,7 @@ from torchsleuth.reduce import bodies, cone, guess, search
 from torchsleuth.reduce.edit import CannotDrop, keep_only
 from torchsleuth.reduce.facts import Facts, from_graph
 from torchsleuth.reduce.oracle import Oracle, OutOfBudget
-from torchsleuth.reduce.passes import PASSES
+from torchsleuth.reduce.passes import PASSES, block_masks
 from torchsleuth.reduce.simplify import Simplifier
 from torchsleuth.reduce.units import Unit, units
 
@@ -59,6 +59,7 @@ class Reducer:
         try:
             self._without_bodies()
             self._fewer_operators()
+            self._with_one_block()
             self._inside_bodies()
             self._settled(self._oracle.best)
             for _ in range(_ROUNDS):
@@ -106,6 +107,15 @@ class Reducer:
         self._facts = from_graph(case).known_better(self._facts)
         self._whole = case
         self._oracle.accept(case)
+
+    def _with_one_block(self) -> None:
+        """Block masks first: the lists of a mask of many blocks contradict every smaller function."""
+        while True:
+            fewer = block_masks.propose(self._oracle.best)
+            chosen = next((c for c in fewer if self._oracle.fails(c)), None)
+            if chosen is None:
+                return
+            self._oracle.accept(chosen)
 
     def _inside_bodies(self) -> None:
         """Fewer operators within each body that is left."""
