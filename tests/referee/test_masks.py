@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
+from torchsleuth.backends.refereed import torchsleuth
 from torchsleuth.referee.masks import disagrees
 
 Q = torch.linspace(-9, 9, 256 * 16).sin().reshape(1, 1, 256, 16)
@@ -65,6 +66,6 @@ def test_the_referee_calls_neither_side_wrong() -> None:
 
     torch._dynamo.reset()
     with torch.no_grad():
-        compiled = torch.compile(attend, backend="torchsleuth")(Q)  # raises where the referee calls it wrong
+        compiled = torch.compile(attend, backend=torchsleuth)(Q)  # raises where the referee calls it wrong
         eager = torch.nn.functional.scaled_dot_product_attention(Q, Q, Q)
     assert not torch.allclose(compiled, eager, atol=0.1)

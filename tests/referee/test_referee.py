@@ -123,29 +123,6 @@ def test_rounding_is_no_bug(eager: Function, other: Function, inputs: tuple[torc
     assert not refereed(eager, other, *inputs).wrong
 
 
-_TIES = torch.tensor([[2, 1, 2], [1, 1, 1], [3, 1, 1]])
-
-
-def _last_first(x: torch.Tensor) -> torch.Tensor:
-    """Places of a sort that puts the last of equal elements first."""
-    return x.shape[-1] - 1 - x.flip(-1).sort(stable=True).indices
-
-
-@pytest.mark.parametrize("stable", [False, None])
-def test_places_among_equal_whole_numbers_are_free(stable: bool | None) -> None:
-    report = refereed(lambda x: torch.ops.aten.sort(x, stable=stable, dim=-1)[1], _last_first, _TIES)
-    assert not report.wrong
-    assert "among equals" in report.excused[0].excused
-
-
-def test_places_of_a_stable_sort_are_not_free() -> None:
-    assert refereed(lambda x: x.sort(stable=True).indices, _last_first, _TIES).wrong
-
-
-def test_a_place_of_another_number_is_wrong() -> None:
-    assert refereed(lambda x: x.sort().indices, lambda x: x.sort(descending=True).indices, torch.arange(6)).wrong
-
-
 def _sum(x: torch.Tensor) -> torch.Tensor:
     return (x - x.amax(-1, keepdim=True)).exp().sum(-1, keepdim=True)
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from torchsleuth import torch_api
-from torchsleuth.referee import parts
+from torchsleuth.referee import equals, parts
 from torchsleuth.referee.bodies import SeesBodies
 from torchsleuth.referee.rounding import rounds
 
@@ -49,6 +49,8 @@ class Nudged(SeesBodies):
             found = self.run_with_bodies(operator, args, given)
             return operator(*args, **given) if found is NotImplemented else found
         found = operator(*args, **given)
+        if self._far and equals.applies(operator, args, given):
+            return self._among_equals(operator, args, given, found)
         written = torch_api.written_arguments(operator)
         if written or not rounds(operator, given.get("dtype")):
             return found
@@ -57,13 +59,24 @@ class Nudged(SeesBodies):
             return self._moved(found, sizes[0])  # a sum is moved by what its parts round
         return _each(found, self._moved)
 
+    def _among_equals(self, operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], found: Any) -> Any:
+        """One way or the other changes the places, where there are equals at all."""
+        steps = torch.rand(args[0].shape, device=args[0].device, generator=self._draw(args[0]), dtype=torch.float64)
+        for way in (steps, -steps):
+            other = equals.chosen_otherwise(operator, args, kwargs, found, way)
+            if isinstance(other, tuple) and not torch.equal(other[1], found[1]):
+                return other
+        return found
+
+    def _draw(self, tensor: torch.Tensor) -> torch.Generator:
+        if tensor.device not in self._draws:
+            self._draws[tensor.device] = torch.Generator(tensor.device).manual_seed(self._seed)
+        return self._draws[tensor.device]
+
     def _moved(self, tensor: torch.Tensor, size: torch.Tensor | None = None) -> torch.Tensor:
         if tensor.dtype not in self._units or tensor.layout is not torch.strided or not tensor.numel():
             return tensor
-        draw = self._draws.get(tensor.device)
-        if draw is None:
-            draw = self._draws[tensor.device] = torch.Generator(tensor.device).manual_seed(self._seed)
-        signs = torch.randint(0, 2, tensor.shape, device=tensor.device, generator=draw, dtype=torch.int8)
+        signs = torch.randint(0, 2, tensor.shape, device=tensor.device, generator=self._draw(tensor), dtype=torch.int8)
         real = torch.float32 if tensor.dtype in _NARROW else tensor.real.dtype
         moved = tensor + self._units[tensor.dtype] * (2 * signs - 1).to(real) * (tensor if size is None else size)
         return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device).copy_(moved)

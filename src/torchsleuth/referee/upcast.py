@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from torchsleuth import torch_api
-from torchsleuth.referee import masks, parts, rounding
+from torchsleuth.referee import equals, masks, parts, rounding
 from torchsleuth.referee.bodies import SeesBodies, mapped
 
 _NARROW = {torch.float32, torch.float16, torch.bfloat16}
@@ -83,8 +83,9 @@ class Upcast(SeesBodies):
                 raise
             self.mixed.add(str(func))
             result = func(*mapped(args, _narrow), **{k: mapped(v, _narrow) for k, v in kwargs.items()})
-        if self._nudge and rounding.free_among_equals(func, kwargs.get("stable")):
-            result = self._chosen_otherwise(func, wide_args, wide_kwargs, result)
+        if self._nudge and equals.applies(func, wide_args, kwargs):
+            steps = math.copysign(1.0, self._nudge) * self._step(wide_args[0])
+            result = equals.chosen_otherwise(func, wide_args, wide_kwargs, result, steps)
         if self._nudge and rounding.rounds(
             func, next((d for d in kwargs.values() if isinstance(d, torch.dtype)), None)
         ):
@@ -114,15 +115,6 @@ class Upcast(SeesBodies):
             for r, size in zip(result if several else (result,), sizes, strict=True)
         ]
         return tuple(moved) if several else moved[0]
-
-    def _chosen_otherwise(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
-        """Among equal whole numbers another one: CUDA sorts them as it likes, and compiled code as it likes."""
-        whole = args[0]
-        if whole.is_floating_point() or whole.is_complex() or not isinstance(result, (tuple, list)):
-            return result
-        near = whole.to(torch.float64) + math.copysign(0.25, self._nudge) * self._step(whole)
-        again = func(near, *args[1:], **kwargs)
-        return (result[0], *again[1:])
 
     def _moved(self, result: Any, targets: set[int]) -> Any:
         """What was rounded, nudged; where it was written in place, in place."""
