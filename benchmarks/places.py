@@ -47,6 +47,14 @@ class Wrapped(torch.nn.Module):
         x = self.inner(x)
         return torch.nn.functional.hardswish(x)
 
+    @property
+    def weight(self):
+        return self.inner.weight
+
+    @property
+    def bias(self):
+        return self.inner.bias
+
 
 model, inputs = ZOO[name].build()
 model.train()

@@ -68,3 +68,17 @@ def test_a_script_that_does_not_end_is_looked_at_for_as_long_as_is_said(
     forever = [sys.executable, "-c", "while True: pass"]
     Again(forever, tmp_path, 5.0).look(tmp_path, 0.2)
     assert waited[0] == 0.2
+
+
+@pytest.mark.slow
+def test_with_entries_of_configs_as_an_error_advises(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import torch\nimport torch._functorch.config as c, torch._inductor.config as i\n"
+        "torch.compile(lambda x: x + 1, backend='eager')(torch.ones(2))\n"
+        "raise SystemExit(c.donated_buffer or i.triton.cudagraphs)\n"
+    )
+    again = Again([sys.executable, str(script)], tmp_path, 1.0)
+    on = {"torch._functorch.config.donated_buffer": True, "torch._inductor.config.triton.cudagraphs": False}
+    assert again.passes_with(on) is False
+    assert again.passes_with({**on, "torch._functorch.config.donated_buffer": False}) is True

@@ -17,6 +17,7 @@ from torchsleuth.commands.output_folder import give_up, make_output_folder
 from torchsleuth.errors import CommandNotFound
 from torchsleuth.investigate import cuda_graphs, wrong_numbers
 from torchsleuth.investigate.investigation import Investigation, Means, Plan, write_issue
+from torchsleuth.locate import advised
 from torchsleuth.locate.ladder import Component
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.watch import launcher
@@ -178,12 +179,23 @@ def _investigate(
                 finding = investigation.from_source(finding, found, first=number == 1)
             if again is not None and not finding.reproduced and _died_only_when_compared(found, ended):
                 finding = _as_the_program_fails(finding, summary, investigation, again, say, notes, first=number == 1)
+            if again is not None and finding.workaround is None and not (finding.eager_fails_too or stopped.is_set()):
+                finding = _as_advised(finding, again, say)
             findings.append(finding)
     if stopped.is_set():
         notes.append("stopped by Ctrl-C: not all that was found was looked into")
     if len(summary.found) > _MOST_FAILURES:
         notes.append(f"{len(summary.found) - _MOST_FAILURES} more failures were seen and not looked into")
     return tuple(findings)
+
+
+def _as_advised(finding: Finding, again: Again, say: Say) -> Finding:
+    """What the error itself advises is a workaround where the program was seen to run with it."""
+    for name, value in advised.settings(f"{finding.failure.summary}\n{finding.failure.text}").items():
+        say(f"the error advises {name} = {value}: once more, with that")
+        if again.passes_with({name: value}):
+            return replace(finding, workaround=f"import {name.partition('config.')[0]}config\n{name} = {value}")
+    return finding
 
 
 def _died_only_when_compared(found: Found, ended: Ended) -> bool:

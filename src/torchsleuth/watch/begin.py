@@ -7,6 +7,7 @@ compiles.
 from __future__ import annotations
 
 import atexit
+import functools
 import importlib.abc
 import importlib.machinery
 import os
@@ -30,6 +31,9 @@ def watch_process(session: str) -> None:
     outbox.hello()
     if outbox.options.eager:
         on_import("torch._dynamo", lambda _: _force_eager())
+    for name, value in outbox.options.settings.items():
+        module, _, entry = name.partition("config.")
+        on_import(f"{module}config", functools.partial(_set, entry=entry, value=value))
     on_import("torch._dynamo.convert_frame", lambda _: _install(outbox))
     atexit.register(guarded.guarded(_end), outbox)
 
@@ -50,6 +54,13 @@ def _force_eager() -> None:
     import torch
 
     torch.compiler.set_stance("force_eager")
+
+
+def _set(config: Any, entry: str, value: bool | int) -> None:
+    *holders, last = entry.split(".")
+    for name in holders:
+        config = getattr(config, name)
+    setattr(config, last, value)
 
 
 def _end(outbox: Outbox) -> None:

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,6 +78,12 @@ class Again:
             code = self._run(name, override, self._session(name), Options(hang_after=0))
             self._passed[backend] = None if code is None else code == 0
         return self._passed[backend]
+
+    def passes_with(self, settings: Mapping[str, bool | int]) -> bool | None:
+        """With these entries of torch's configs; None: it was not seen to end."""
+        options = Options(hang_after=0, settings=settings)
+        code = self._run("advised", {}, self._session("advised"), options)
+        return None if code is None else code == 0
 
     def passes_rounding_alike(self) -> bool | None:
         """Inductor rounds each step as eager does, where it can; None: it was not seen to end."""

@@ -19,8 +19,8 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ class Options:
     # the program draws the random numbers that it draws by itself.
     numbers: str = ""
     draw_like_eager: bool = False  # random numbers; where graphs are compared that is so without being asked
+    settings: Mapping[str, bool | int] = field(default_factory=dict)  # of torch's configs, by their full names
     leave_caches: bool = False  # write nothing into the user's caches of graphs: the program is run for our sake
     log: str = ""  # "steps": write down what the compiler begins and ends; "debug": and each traced instruction
     explain: bool = False  # keep no Cases: count what torch's own trace does not hold
