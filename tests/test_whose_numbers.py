@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from command_line import RunCli, torch_script
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, wrong_numbers as failure_of
 from torchsleuth.commands import pipeline
 from torchsleuth.investigate import wrong_numbers
@@ -113,3 +116,40 @@ def test_a_program_that_died_only_when_it_was_compared_is_looked_at_as_it_fails(
     crash = Failure(Kind.CRASH, Phase.RUN_FORWARD, Fingerprint("SIGSEGV"))
     found = Found(crash, None, Process(tmp_path, {}, (), Stage()))
     assert pipeline._died_only_when_compared(found, Ended(exit_code, 1.0)) is tried
+
+
+@pytest.mark.parametrize(("fails", "blamed"), [(False, "dynamo"), (True, None)])
+def test_a_program_that_dies_before_there_is_a_graph(tmp_path: Path, fails: bool, blamed: str | None) -> None:
+    summary = Summary(1, 0, (), reference=Process(tmp_path, {}, (), Stage()), exit_code=-11)
+    again: Any = Reruns(summary, summary, fails, {})
+    looked = wrong_numbers.died_before_graphs(summary, 11, again, lambda _: None)
+    if blamed is None:
+        assert not looked.summary.found
+        assert "compilation off, too" in looked.notes[0]
+    else:
+        (found,) = looked.summary.found
+        assert (found.component, found.failure.fingerprint.error) == ("dynamo", "SIGSEGV")
+
+
+@pytest.mark.slow
+def test_a_stack_that_tracing_overflows_is_told_as_such(run_cli: RunCli, tmp_path: Path) -> None:
+    script = torch_script(
+        tmp_path,
+        """
+        import sys, threading
+        sys.setrecursionlimit(100_000)
+
+        def deep(x, n):
+            return x if n == 0 else deep(x, n - 1) + 1
+
+        threading.stack_size(256 * 1024)
+        for function in (deep, torch.compile(deep)):
+            thread = threading.Thread(target=function, args=(torch.ones(2), 150))
+            thread.start()
+            thread.join()
+        """,
+    )
+    ended = run_cli("run", "--no-minimize", "--out", tmp_path / "out", sys.executable, script)
+    (found,) = json.loads((tmp_path / "out" / "result.json").read_text())["failures"]
+    assert (found["kind"], found["component"]) == ("crash", "dynamo"), ended.stderr
+    assert found["repro"]["verified"]

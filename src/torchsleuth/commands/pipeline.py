@@ -98,6 +98,10 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
             interruption.ends(again.end)
             summary = cuda_graphs.look(summary, failure, again, say)
             notes = (*notes, cuda_graphs.NOTE)
+        if again is not None and _died_early(summary, ended):
+            interruption.ends(again.end)
+            looked = wrong_numbers.died_before_graphs(summary, -ended.exit_code, again, say)
+            summary, notes = looked.summary, (*notes, *looked.notes)
         if again is not None and _unexplained(summary, ended, settings):
             interruption.ends(again.end)
             looked = wrong_numbers.look(summary, again, say)
@@ -110,6 +114,12 @@ def _unexplained(summary: Summary, ended: Ended, settings: Settings) -> bool:
     """The program says that it failed, and nothing that was seen says why."""
     failed = (ended.exit_code > 0 or died(ended.exit_code)) and not (ended.interrupted or ended.stopped)
     return failed and not summary.found and summary.graphs > 0 and not settings.numbers
+
+
+def _died_early(summary: Summary, ended: Ended) -> bool:
+    """By a signal of its own, watched, and before there was a graph: a stack that Dynamo's tracing overflows, say."""
+    watched = summary.processes > 0 and summary.graphs == 0 and not summary.found
+    return watched and died(ended.exit_code) and not (ended.interrupted or ended.stopped)
 
 
 def finish(
@@ -241,6 +251,7 @@ def _once_more(
         return replace(
             finding, eager_fails_too=True, why_not="eager itself fails: the program fails with compilation off"
         )
+    finding = replace(finding, eager_fails_too=False)  # of a Case that was kept badly, it may seem so
     if found.failure.kind is Kind.CRASH and found.case is not None:
         say("running the program once more, keeping the values of every graph before it runs")
         seen = again.crash_with_values()

@@ -125,9 +125,7 @@ class Investigation:
                     compiler_pass=found.inside or None,
                     source=named.line_named(found.failure) or named.function_at(found.place),
                 ),
-                why_not=_NO_GRAPH_IS_WRONG
-                if found.component
-                else _WITHOUT_GRAPH[found.failure.kind is Kind.DYNAMO_ERROR],
+                why_not=_why_no_graph(found),
                 seconds=time.monotonic() - began,
                 workaround=found.workaround or None,
             )
@@ -346,6 +344,12 @@ _WITHOUT_GRAPH = {
 
 _NOT_THE_WHOLE = "The graph as the program had it, run alone, was not seen to fail in this way."
 _NO_GRAPH_IS_WRONG = "Every graph is right where it is run alone, and the program is not."
+
+
+def _why_no_graph(found: Found) -> str:
+    if found.component and found.failure.kind is not Kind.CRASH:
+        return _NO_GRAPH_IS_WRONG
+    return _WITHOUT_GRAPH[found.failure.kind is Kind.DYNAMO_ERROR or found.component == Component.DYNAMO.value]
 
 
 def _without_graph(failure: Failure) -> Component:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from torchsleuth.case import folder
-from torchsleuth.case.failure import Kind, Phase, wrong_numbers
+from torchsleuth.case.failure import Kind, Phase, of_signal, wrong_numbers
 from torchsleuth.watch.found import Found, Summary
 from torchsleuth.watch.rerun import NO_GRAPH_CACHE, Again
 from torchsleuth.watch.session import Process
@@ -46,6 +46,19 @@ def look(summary: Summary, again: Again, say: Say) -> Looked:
             return Looked(replace(seen, found=_wrong(third)), tuple(notes))
         return _hidden(seen, again, say, tuple(notes))
     return whose(seen, again, say, tuple(notes))
+
+
+def died_before_graphs(summary: Summary, number: int, again: Again, say: Say) -> Looked:
+    """Of a program that a signal ended before Dynamo had handed on a graph: is it why?"""
+    say("the program died before anything was compiled: once more, with compilation off")
+    if again.fails_in_eager():
+        return Looked(summary, ("it dies with compilation off, too",))
+    assert summary.reference is not None
+    found = Found(
+        of_signal(number, Phase.COMPILE_FORWARD), None, summary.reference, ended_program=True, component="dynamo"
+    )
+    note = "the program passes with compilation off; it dies before Dynamo has handed on a graph: Dynamo is to blame"
+    return Looked(replace(summary, found=(found,)), (note,))
 
 
 def _hidden(seen: Summary, again: Again, say: Say, notes: tuple[str, ...]) -> Looked:
