@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+import torch
+import torch._higher_order_ops
+
 from torchsleuth.case.expressions import show
 from torchsleuth.case.ir import Node, Op, Ref
 from torchsleuth.case.program import higher_order
@@ -38,6 +42,17 @@ def test_scan_is_a_function_of_two_arguments_again() -> None:
         "    made = combine(*carried, *given, w)",
         "    return list(made[:2]), list(made[2:])",
         "scan_carried, scan_made = torch._higher_order_ops.scan(scan_step, [a, b], [xs])",
-        "scan = [*scan_carried, *scan_made]",
+        "scan = torch.utils._pytree.tree_leaves((scan_carried, scan_made))",
     ]
     assert higher_order.scan(Node("scan", Op.CALL_FUNCTION, higher_order.SCAN, args[:3]), "scan", show) is None
+
+
+@pytest.mark.parametrize("stance", ["default", "force_eager"])
+def test_scan_gives_the_same_with_compilation_off(stance: str) -> None:
+    """torch then hands out the only carried value and the only result bare."""
+    args = (Ref("combine"), [Ref("a")], [Ref("xs")], ())
+    lines = higher_order.scan(Node("scan", Op.CALL_FUNCTION, higher_order.SCAN, args), "scan", show)
+    names = {"torch": torch, "combine": lambda c, x: [c + x, c * x], "a": torch.ones(2), "xs": torch.ones(5, 2)}
+    with torch.compiler.set_stance(stance):
+        exec("\n".join(lines or ()), names)
+    assert [tuple(t.shape) for t in names["scan"]] == [(2,), (5, 2)]

@@ -38,7 +38,8 @@ def scan(node: Node, name: str, show: Callable[[Arg], str]) -> list[str] | None:
         f"    made = {show(combine)}({given})",
         f"    return list(made[:{count}]), list(made[{count}:])",
         f"{name}_carried, {name}_made = torch._higher_order_ops.scan({name}_step, {show(carried)}, {show(over)})",
-        f"{name} = [*{name}_carried, *{name}_made]",
+        # With compilation off, torch hands out the only carried value and the only result bare, not as lists.
+        f"{name} = torch.utils._pytree.tree_leaves(({name}_carried, {name}_made))",
     ]
 
 
