@@ -18,6 +18,7 @@ from torchsleuth.investigate import wrong_numbers
 from torchsleuth.watch.found import Found, Summary, died
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.session import Process, Stage
+from torchsleuth.write.findings import Finding
 
 _DECOMPOSED = "aot_eager_decomp_partition"
 _BELOW = {"eager": True, "aot_eager": True, _DECOMPOSED: True}
@@ -153,3 +154,21 @@ def test_a_stack_that_tracing_overflows_is_told_as_such(run_cli: RunCli, tmp_pat
     (found,) = json.loads((tmp_path / "out" / "result.json").read_text())["failures"]
     assert (found["kind"], found["component"]) == ("crash", "dynamo"), ended.stderr
     assert found["repro"]["verified"]
+
+
+@pytest.mark.parametrize("helps", [True, False, None])
+def test_what_an_error_advises_is_a_workaround_only_where_it_was_seen_to_help(helps: bool | None) -> None:
+    asked: list[Mapping[str, bool | int]] = []
+
+    class Advised:
+        def passes_with(self, settings: Mapping[str, bool | int]) -> bool | None:
+            asked.append(settings)
+            return helps
+
+    text = "RuntimeError: or set torch._functorch.config.donated_buffer=False to disable"
+    failure = Failure(Kind.RUNTIME_ERROR, Phase.RUN_BACKWARD, Fingerprint("RuntimeError"), text)
+    again: Any = Advised()
+    finding = pipeline._as_advised(Finding("f1", failure), again, lambda _: None)
+    assert asked == [{"torch._functorch.config.donated_buffer": False}]
+    wanted = "import torch._functorch.config\ntorch._functorch.config.donated_buffer = False"
+    assert finding.workaround == (wanted if helps else None)

@@ -112,7 +112,6 @@ _FUNCTIONS = {
     "torch.utils.checkpoint.checkpoint",
 }
 _NOT_TENSOR_FUNCTIONS = {
-    LOWERS_VERSION,
     "load", "save", "compile", "from_file", "import_ir_module", "import_ir_module_from_buffer", "parse_ir", "fork",
     "wait", "thread_safe_generator", "parse_schema", "parse_type_comment",
     "get_file_path", "prepare_multiprocessing_environment", "classproperty", "typename", "frombuffer", "from_dlpack",

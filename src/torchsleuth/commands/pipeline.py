@@ -96,8 +96,9 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
             )
         if again is not None and (failure := cuda_graphs.overwritten(summary)) is not None:
             interruption.ends(again.end)
-            summary = cuda_graphs.look(summary, failure, again, say)
-            notes = (*notes, cuda_graphs.NOTE)
+            proven = cuda_graphs.look(summary, failure, again, say)
+            notes = notes if proven is summary else (*notes, cuda_graphs.NOTE)
+            summary = proven
         if again is not None and _died_early(summary, ended):
             interruption.ends(again.end)
             looked = wrong_numbers.died_before_graphs(summary, -ended.exit_code, again, say)

@@ -99,7 +99,7 @@ class Upcast(SeesBodies):
         )
         if result is NotImplemented:
             raise NoReference(func.name())
-        if func.name() == "flex_attention" and masks.disagrees(args):
+        if func.name() == "flex_attention" and not self._nudge and masks.disagrees(args):
             self.disputed = masks.DISAGREES
         return result
 
