@@ -247,7 +247,7 @@ def warm() -> None:
     from torchsleuth.judge.warm import warm_up
 
     transformers.logging.set_verbosity_error()
-    warm_up(cuda=False)
+    warm_up(forks=True, cuda=False)
 
 
 HEAD = (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
-from torchsleuth.judge import ForkedJudge, SpawnedJudge, Trial, Verdict, open_judge
+from torchsleuth.judge import ForkedCudaJudge, ForkedJudge, SpawnedJudge, Trial, Verdict, open_judge
 from torchsleuth.judge.child import _Report
 from torchsleuth.judge.conduct import Conductor
 from torchsleuth.judge.environment import (
@@ -180,8 +180,8 @@ def test_leaving_the_context_ends_what_is_in_flight(tmp_path: Path) -> None:
         ({"cpu"}, ForkedJudge),
         ({"cpu", "meta"}, ForkedJudge),
         (set(), ForkedJudge),
-        ({"cuda:0"}, SpawnedJudge),
-        ({"cpu", "cuda"}, SpawnedJudge),
+        ({"cuda:0"}, ForkedCudaJudge),
+        ({"cpu", "cuda"}, ForkedCudaJudge),
         ({"xpu"}, SpawnedJudge),
     ],
 )
@@ -199,13 +199,13 @@ def test_devices_choose_the_judge(
     assert type(judge) is provider
     assert made["arguments"] == ("py", {"A": "1"}, ["p"], 3)
     assert made["scratch"] == tmp_path
-    assert made.get("cuda", False) is any("cuda" in device for device in devices)
 
 
 def test_off_linux_nothing_is_forked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torchsleuth.judge.choose.sys.platform", "darwin")
     monkeypatch.setattr(SpawnedJudge, "__init__", lambda self, *arguments, **options: None)
-    assert type(open_judge({"cpu"}, python="py", environment={}, scratch=tmp_path)) is SpawnedJudge
+    for device in ("cpu", "cuda"):
+        assert type(open_judge({device}, python="py", environment={}, scratch=tmp_path)) is SpawnedJudge
 
 
 def test_the_environment_keeps_what_the_compiler_depends_on() -> None:

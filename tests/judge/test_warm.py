@@ -25,7 +25,7 @@ def tables(action: str, environment: dict[str, str]) -> str:
 
 @pytest.mark.slow
 def test_warming_registers_nothing(python_with_sleuth: dict[str, str]) -> None:
-    warmed = "from torchsleuth.judge import warm; warm.warm_up(cuda=False)"
+    warmed = "from torchsleuth.judge import warm; warm.warm_up(forks=True, cuda=False)"
     assert tables(warmed, python_with_sleuth) == tables("", python_with_sleuth)
     filled = "import torch._inductor.codegen.cpu_device_op_overrides"
     assert tables(filled, python_with_sleuth) != tables("", python_with_sleuth)
@@ -36,7 +36,7 @@ def test_warming_starts_neither_cuda_nor_threads_of_its_own(python_with_sleuth: 
     script = """
 import threading, torch
 from torchsleuth.judge import warm
-warm.warm_up(cuda=False)
+warm.warm_up(forks=True, cuda=False)
 print(torch.cuda.is_initialized(), threading.active_count())
 """
     done = subprocess.run([sys.executable, "-c", script], env=python_with_sleuth, capture_output=True, text=True)

@@ -5,7 +5,8 @@
         if outcome.fails_like(failure.fingerprint): ...
 
 Every run of a script has its own process, session, caches, deadline and memory limit, and a warden that adopts and
-kills whatever it starts.  `ForkedJudge` forks trials from a warm process; `SpawnedJudge` keeps warm ones in stock.
+kills whatever it starts.  `ForkedJudge` and `ForkedCudaJudge` fork trials from a warm process; `SpawnedJudge` keeps
+warm ones in stock.
 `verify` gives the final proof, in fresh interpreters where torchsleuth cannot be imported.
 """
 
@@ -13,12 +14,14 @@ from torchsleuth.judge.base import Judge
 from torchsleuth.judge.choose import open_judge
 from torchsleuth.judge.environment import judge_environment
 from torchsleuth.judge.forked import ForkedJudge
+from torchsleuth.judge.forked_cuda import ForkedCudaJudge
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.spawned import SpawnedJudge
 from torchsleuth.judge.trial import Trial, deadline_for
 from torchsleuth.judge.verify import Verification, verify
 
 __all__ = [
+    "ForkedCudaJudge",
     "ForkedJudge",
     "Judge",
     "Outcome",

@@ -1,4 +1,4 @@
-"""The Judge for CPU on Linux: trials are forked from one warm process, which takes milliseconds, not seconds."""
+"""The Judge for Linux: trials are forked from one warm process, which takes milliseconds, not seconds."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ _PATIENCE = 0.8  # seconds for the zygote to end its trials before it is killed 
 class ForkedJudge(Conductor):
     """`environment` comes from `judge_environment`; `path` are entries of sys.path that the program had."""
 
+    _warm_for: tuple[str, ...] = ()  # arguments of the zygote
+
     def __init__(
         self,
         python: str,
@@ -42,7 +44,7 @@ class ForkedJudge(Conductor):
         super().close()
 
     def _start(self) -> _Zygote:
-        return _Zygote(self._python, self._environment, self.scratch)
+        return _Zygote(self._python, self._warm_for, self._environment, self.scratch)
 
     def _perform(self, order: Order) -> None:
         with self._starting:
@@ -65,7 +67,7 @@ class ForkedJudge(Conductor):
 class _Zygote:
     """The client's end of one zygote process: orders out, endings in, by a thread that listens."""
 
-    def __init__(self, python: str, environment: Mapping[str, str], scratch: Path) -> None:
+    def __init__(self, python: str, warm_for: Sequence[str], environment: Mapping[str, str], scratch: Path) -> None:
         self.was_ready = False
         self.log = str(scratch / "zygote.log")
         self._changed = threading.Condition()
@@ -74,7 +76,7 @@ class _Zygote:
         self._over = False
         with open(self.log, "wb") as log:
             self._process = subprocess.Popen(
-                [python, "-m", "torchsleuth.judge.zygote"],
+                [python, "-m", "torchsleuth.judge.zygote", *warm_for],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

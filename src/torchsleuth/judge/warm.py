@@ -3,7 +3,7 @@
 A module that another torch version lacks is skipped, which costs time, not correctness.  Nothing is compiled in the
 process itself: first-use initialisation inside the compiler depends on the configs a script sets, and must happen after
 them.  No parallel region is run (libgomp does not survive a fork after one), no backward (nor does autograd's engine),
-and CUDA is touched only where told to.
+and CUDA is started only in a process that will not fork.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import gc
 import importlib
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -31,9 +32,9 @@ _MODULES = (
 )
 
 
-def warm_up(*, cuda: bool) -> None:
+def warm_up(*, forks: bool, cuda: bool) -> None:
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(warm_folder())
-    if not cuda:
+    if forks:
         # Inductor asks at import whether CUDA is available.  By default that starts the CUDA runtime, after which no
         # forked child can use even Dynamo ("Cannot re-initialize CUDA"); this switch asks the driver's library instead.
         os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
@@ -42,20 +43,19 @@ def warm_up(*, cuda: bool) -> None:
             importlib.import_module(name)
         except ImportError as error:
             print(f"not warmed: {name}: {error}")
-    if cuda:
-        _start_cuda()  # C++ is seldom generated then; who needs to know the processor asks it
-    else:
-        compiler.probe_vector_instructions()
+    if not cuda:
+        compiler.probe_vector_instructions()  # with CUDA, C++ is seldom generated; who needs to know asks then
+    elif not forks and sys.modules["torch"].cuda.is_available():
+        start_cuda()
     # What is warm is never garbage; without this a collection in a forked child would copy every page of it.
     gc.collect()
     gc.freeze()
 
 
-def _start_cuda() -> None:
+def start_cuda() -> None:
     import torch
 
-    if torch.cuda.is_available():
-        torch.zeros(1, device="cuda")
+    torch.zeros(1, device="cuda")
 
 
 def headers_built() -> bool:

@@ -13,7 +13,7 @@ from torchsleuth.judge.redirect import redirect
 
 
 def main() -> None:
-    warm.warm_up(cuda="cuda" in sys.argv[1:])
+    warm.warm_up(forks=False, cuda="cuda" in sys.argv[1:])
     line = sys.stdin.buffer.readline()
     if not line:
         return

@@ -1,4 +1,4 @@
-"""The warm parent of forked trials: `python -m torchsleuth.judge.zygote`.
+"""The warm parent of forked trials: `python -m torchsleuth.judge.zygote [cuda]`.
 
 Reads from standard input one JSON line per request (`{"id": 1, "order": {...}}` or `{"cancel": true}`) and answers on
 standard output (`{"ready": true}`, `{"ended": 1}`).  For each order it forks a warden, which forks the trial: a fresh
@@ -26,6 +26,7 @@ from torchsleuth.judge.redirect import redirect
 from torchsleuth.judge.wakeup import Wakeup
 from torchsleuth.judge.watching import watch
 
+_CUDA_STARTS = 60  # seconds, at most, that CUDA may take to start in a child
 _GRACE = 5.0  # seconds that wardens get to clean up when the client is gone
 
 
@@ -139,6 +140,17 @@ def _become_trial(order: Order, wakeup: Wakeup, warden: int) -> NoReturn:
     child.serve(order)
 
 
+def _children_can_use_cuda() -> bool:
+    """Tried, since it depends on the driver and on whoever touched CUDA while torch was imported."""
+
+    def attempt() -> None:
+        signal.alarm(_CUDA_STARTS)
+        warm.start_cuda()
+
+    _, status = os.waitpid(fork(attempt), 0)
+    return status == 0
+
+
 def main() -> None:
     # The protocol moves away from 0 and 1, which modules that are imported here may read and print to.
     requests, answers = os.dup(0), os.dup(1)
@@ -147,8 +159,11 @@ def main() -> None:
     os.close(nowhere)
     os.dup2(2, 1)
     adopt_orphans()
-    warm.warm_up(cuda=False)
-    if not warm.headers_built():
+    cuda = "cuda" in sys.argv[1:]
+    warm.warm_up(forks=True, cuda=cuda)
+    if cuda and not _children_can_use_cuda():
+        sys.exit("CUDA cannot be started in a process that is forked from this one")
+    if not cuda and not warm.headers_built():
         os.waitpid(fork(warm.build_headers), 0)
     Zygote(requests, answers).serve()
 
