@@ -2,8 +2,8 @@
 
 Knows nothing of the reducer: it edits the text of the script.  One statement of a compiled function left out (what it
 gave is read from one of its own operands), one size halved, one keyword argument or one config dropped; each edit is
-run in a fresh process.  What still fails in the same way, and passes with compilation off, is listed: the reducer
-should have found it.  Exit status 1 where there is any.
+run in a process of its own, with empty caches.  What still fails in the same way, and passes with compilation off, is
+listed: the reducer should have found it.  Exit status 1 where there is any.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import ast
 import copy
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from torchsleuth.judge import ForkedJudge, Judge, Trial, Verdict, judge_environment
 
 LIMIT = 300.0
 MAKERS = {"randn", "rand", "randint", "zeros", "ones", "full", "empty", "arange", "_efficientzerotensor"}
@@ -26,33 +27,19 @@ MAKERS = {"randn", "rand", "randint", "zeros", "ones", "full", "empty", "arange"
 
 @dataclass(frozen=True)
 class End:
-    """How a script ended: enough to tell one failure from another."""
+    """How a script failed with compilation on: enough to tell one failure from another."""
 
-    status: int
+    kind: str
     error: str = ""
     message: str = ""
 
-    @property
-    def failed(self) -> bool:
-        return self.status != 0
 
-
-def run(source: str, python: str, *, compiled: bool = True) -> End:
-    with tempfile.TemporaryDirectory(prefix="audit-") as folder:
-        script = Path(folder) / "repro.py"
-        script.write_text(source, encoding="utf-8")
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("TORCH")}
-        switch = {} if compiled else {"TORCH_COMPILE_DISABLE": "1"}
-        try:
-            done = subprocess.run(
-                [python, script.name], cwd=folder, capture_output=True, text=True, timeout=LIMIT, check=False,
-                env={**kept, "TORCHINDUCTOR_CACHE_DIR": str(Path(folder) / "cache"), **switch},
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return End(124, "hang")
-    if done.returncode <= 0:
-        return End(done.returncode)
-    return End(done.returncode, *_last_error(done.stderr))
+def run(source: str, judge: Judge, folder: Path) -> End | None:
+    """None where it passes, or fails with compilation off as well."""
+    outcome = judge.judge(Trial(source, folder, deadline=LIMIT))
+    if outcome.verdict is not Verdict.FAILED or outcome.failure is None:
+        return None
+    return End(outcome.failure.kind.value, *_last_error(outcome.failure.text))
 
 
 def _last_error(text: str) -> tuple[str, str]:
@@ -97,7 +84,7 @@ def with_smaller_sizes(tree: ast.Module) -> Iterator[tuple[str, str]]:
         changed = copy.deepcopy(tree)
         constant = _sizes(changed)[place]
         constant.value = number.value // 2  # type: ignore[operator]
-        yield f"line {number.lineno}: size {number.value} halved", ast.unparse(changed)
+        yield f"line {number.lineno}: size {number.value!r} halved", ast.unparse(changed)
 
 
 def without_keywords(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -169,20 +156,22 @@ def _calls(tree: ast.Module) -> list[ast.Call]:
 # --- the audit --------------------------------------------------------------------------------------------------------
 
 
-def audit(path: Path, python: str) -> list[str]:
+def audit(path: Path, judge: Judge) -> list[str]:
     """What could go; a line that says so where the script itself does not fail."""
     source = path.read_text(encoding="utf-8")
-    was = run(source, python)
-    if not was.failed:
-        return ["the script does not fail"]
-    found: list[str] = []
-    seen = {ast.unparse(ast.parse(source))}
-    for what, text in edits(source):
-        if text in seen:
-            continue
-        seen.add(text)
-        if run(text, python) == was and not run(text, python, compiled=False).failed:
-            found.append(what)
+    with tempfile.TemporaryDirectory(prefix="audit-") as name:
+        folder = Path(name)
+        was = run(source, judge, folder)
+        if was is None:
+            return ["the script does not fail"]
+        found: list[str] = []
+        seen = {ast.unparse(ast.parse(source))}
+        for what, text in edits(source):
+            if text in seen:
+                continue
+            seen.add(text)
+            if run(text, judge, folder) == was:
+                found.append(what)
     return found
 
 
@@ -192,13 +181,18 @@ def main() -> None:
     parser.add_argument("--python", default=sys.executable)
     options = parser.parse_args()
     total = 0
-    for path in options.repros:
-        script = path / "repro.py" if path.is_dir() else path
-        found = audit(script, options.python)
-        total += len(found)
-        print(f"{script}: {'nothing can go' if not found else f'{len(found)} could go'}", flush=True)
-        for line in found:
-            print(f"    {line}", flush=True)
+    environment = judge_environment({k: v for k, v in os.environ.items() if not k.startswith("TORCH")})
+    with (
+        tempfile.TemporaryDirectory(prefix="audit-") as scratch,
+        ForkedJudge(options.python, environment, jobs=1, scratch=Path(scratch)) as judge,
+    ):
+        for path in options.repros:
+            script = path / "repro.py" if path.is_dir() else path
+            found = audit(script, judge)
+            total += len(found)
+            print(f"{script}: {'nothing can go' if not found else f'{len(found)} could go'}", flush=True)
+            for line in found:
+                print(f"    {line}", flush=True)
     sys.exit(1 if total else 0)
 
 

@@ -11,6 +11,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
 import audit
 
+from torchsleuth.case.failure import Phase, of_exception
+from torchsleuth.judge import Outcome, Trial, Verdict
+
 SCRIPT = '''"""What fails."""
 import torch
 import torch._inductor.config
@@ -78,20 +81,34 @@ if os.environ.get("TORCH_COMPILE_DISABLE") != "1" and needed and x >= 4:
 """
 
 
+class ToyJudge:
+    """Runs a script in this process, with compilation "off" and then "on"."""
+
+    def judge(self, trial: Trial) -> Outcome:
+        with pytest.MonkeyPatch.context() as patch:
+            for off, verdict in (("1", Verdict.INVALID), ("0", Verdict.FAILED)):
+                patch.setenv("TORCH_COMPILE_DISABLE", off)
+                try:
+                    exec(compile(trial.source, "repro.py", "exec"), {})
+                except Exception as error:
+                    return Outcome(verdict, of_exception(error, Phase.RUN_FORWARD, dynamo=False))
+        return Outcome(Verdict.PASSED)
+
+
 def test_what_could_go_is_listed_and_what_must_stay_is_not(tmp_path):
     script = tmp_path / "repro.py"
     script.write_text(FAILS.format(size=8))
-    found = audit.audit(script, sys.executable)
+    found = audit.audit(script, ToyJudge())
     assert "`extra = abs(x)` replaced by x" in found
     assert any("size 8 halved" in line for line in found)
     script.write_text(FAILS.format(size=4))
-    assert not any("halved" in line for line in audit.audit(script, sys.executable))
+    assert not any("halved" in line for line in audit.audit(script, ToyJudge()))
 
 
 def test_a_script_that_passes_is_said_to_pass(tmp_path):
     script = tmp_path / "repro.py"
     script.write_text("x = 1\n")
-    assert audit.audit(script, sys.executable) == ["the script does not fail"]
+    assert audit.audit(script, ToyJudge()) == ["the script does not fail"]
 
 
 @pytest.mark.parametrize(

@@ -69,3 +69,11 @@ def test_what_cannot_be_copied_is_left(tmp_path: Path, monkeypatch: pytest.Monke
     _library(probed.warm_folder(), "abc", age=60)
     (tmp_path / "cache").write_text("a file, not a folder")
     probed.seed(tmp_path / "cache")
+
+
+def test_the_first_judge_on_a_machine_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probed.tempfile, "gettempdir", lambda: str(tmp_path))
+    assert not probed.ever_warmed()
+    assert not list(tmp_path.iterdir())
+    (probed.warm_folder() / f"{probed.HEADERS}2.13.0").touch()
+    assert probed.ever_warmed()

@@ -25,6 +25,7 @@ from torchsleuth.judge.base import Judge
 from torchsleuth.judge.bench import Bench
 from torchsleuth.judge.choose import open_judge
 from torchsleuth.judge.environment import with_own_pool
+from torchsleuth.judge.probed import ever_warmed
 from torchsleuth.judge.setting import setting
 from torchsleuth.locate import named
 from torchsleuth.locate.ladder import Component
@@ -38,6 +39,7 @@ from torchsleuth.write import issue
 from torchsleuth.write.findings import Culprit, Finding, Repro
 
 Say = Callable[[str], None]
+_FIRST_JUDGE = "starting a judge; the first on this machine asks what the processor can do, up to a minute"
 _FRESH = 8.0  # seconds that a fresh process needs before it compiles, about
 
 
@@ -83,7 +85,7 @@ class Investigation:
         key = "cpu" if devices <= {"cpu", "meta"} else ",".join(sorted(devices))
         key += ", in an environment of its own" if environment is not None else ""
         if key not in self._judges:
-            self._say("starting a judge")
+            self._say("starting a judge" if "cuda" in key or ever_warmed() else _FIRST_JUDGE)
             place = self._scratch / f"judge-{len(self._judges)}"
             place.mkdir()
             self._judges[key] = open_judge(

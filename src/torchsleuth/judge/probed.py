@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+HEADERS = "headers-"  # a file so called, with torch's version, says that Inductor's C++ headers are compiled
 _SETTLED = 5.0  # seconds since a library was last written: another process may be linking it
 
 
@@ -31,6 +32,11 @@ def _folder() -> Path:
 def _is_ours(folder: Path) -> bool:
     found = folder.stat()
     return found.st_uid == os.getuid() and not found.st_mode & 0o022
+
+
+def ever_warmed() -> bool:
+    """Whether this user had a judge here before, with any torch: the first may take a minute longer."""
+    return any(_folder().glob(f"{HEADERS}*"))
 
 
 def seed(cache: Path) -> None:

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from torchsleuth import torch_api as compiler
-from torchsleuth.judge.probed import warm_folder
+from torchsleuth.judge.probed import HEADERS, warm_folder
 
 # Only modules whose import registers nothing.  Inductor and Dynamo import device overrides, backends and pattern files
 # themselves at first use; with 30 of those imported here first, what was generated for CUDA (torch 2.11, H200) was not
@@ -82,4 +82,4 @@ def build_headers() -> None:
 def _headers_mark() -> Path:
     import torch
 
-    return warm_folder() / f"headers-{torch.__version__}"
+    return warm_folder() / f"{HEADERS}{torch.__version__}"
