@@ -151,6 +151,14 @@ def test_a_size_that_cannot_shrink_costs_few_judgements():
     assert oracle.judged <= 8
 
 
+def test_a_size_that_two_dimensions_share_by_chance_shrinks_alone():
+    case = with_input(shape=(9, 9), stride=(9, 1))
+    best, _ = reduced(case, lambda c: c.inputs[0].shape[0] == 9)
+    assert best.inputs[0].shape == (9, 2)
+    assert best.inputs[0].stride == (2, 1)
+    assert all(n.value is None or 9 not in n.value.shape[1:] for n in best.graph.nodes)
+
+
 def test_what_is_known_of_values_follows_the_sizes():
     nodes = [
         Node("x", Op.PLACEHOLDER, "x", value=replace(SQUARE, shape=("s0", 64))),

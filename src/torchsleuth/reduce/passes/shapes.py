@@ -1,13 +1,16 @@
-"""Small sizes: all at once, then size by size, together with the constants that equal them."""
+"""Small sizes: all at once, then size by size, with the constants that equal them; last, one dimension alone."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from torchsleuth.case.ir import Arg, Node, Op, map_args
 from torchsleuth.case.model import Case, Storage, Tensor
 from torchsleuth.case.program.values import contiguous_stride
+
+_MOST_ALONE = 8
 
 
 def propose(case: Case) -> Iterator[Case]:
@@ -23,6 +26,20 @@ def propose(case: Case) -> Iterator[Case]:
         yield _resized(case, {size: 2}, constants=False)
         for small in _between(size):
             yield _resized(case, {size: small}, constants=True)
+    for number, dim, size in _alike(case)[:_MOST_ALONE]:
+        for small in sorted({2, max(2, size // 2)}):
+            yield _with_one_resized(case, number, dim, small)
+
+
+def _alike(case: Case) -> list[tuple[int, int, int]]:
+    """Dimensions that have their size by chance, perhaps: another has the same."""
+    dims = [
+        (number, dim, size)
+        for number, value in enumerate(case.inputs) if isinstance(value, Tensor)
+        for dim, size in enumerate(value.shape) if size > 2
+    ]  # fmt: skip
+    count = Counter(size for *_, size in dims)
+    return [(number, dim, size) for number, dim, size in dims if count[size] > 1]
 
 
 def _between(size: int) -> Iterator[int]:
@@ -30,6 +47,21 @@ def _between(size: int) -> Iterator[int]:
     if size >= 64:
         yield size // 8
     yield size // 2 if size > 5 else 3 if size > 3 else 1
+
+
+def _with_one_resized(case: Case, number: int, dim: int, size: int) -> Case:
+    tensor = case.inputs[number]
+    assert isinstance(tensor, Tensor)
+    old, shape = tensor.shape[dim], (*tensor.shape[:dim], size, *tensor.shape[dim + 1 :])
+    smaller = replace(tensor, shape=shape, stride=_like(tensor, shape), offset=0, storage=len(case.storages))
+    # Which results follow is not known here: what is known of any that has this size goes.
+    nodes = (replace(n, value=None) if n.value is not None and old in n.value.shape else n for n in case.graph.nodes)
+    return replace(
+        case,
+        graph=replace(case.graph, nodes=tuple(nodes)),
+        inputs=(*case.inputs[:number], smaller, *case.inputs[number + 1 :]),
+        storages=(*case.storages, Storage(0)),
+    )
 
 
 def _resized(case: Case, to: Mapping[int, int], *, constants: bool) -> Case:
