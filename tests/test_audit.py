@@ -58,6 +58,26 @@ def test_each_keyword_config_and_context_is_dropped():
     assert "no_grad" not in found["without `with torch.no_grad():`"]
 
 
+def test_what_stands_there_on_purpose_is_not_tried():
+    script = """
+def f(x):
+    torch.manual_seed(0)
+    both = torch.cummin(x, 0)
+    first = both[0]
+    part = x[0]
+    part.add_(1)
+    return (first, part)
+torch.testing.assert_close(torch.compile(f, backend="aot_eager")(x), f(x), equal_nan=True, rtol=1)
+"""
+    found = done(script)
+    assert list(found) == [
+        "`both = torch.cummin(x, 0)` replaced by x",
+        "`part = x[0]` replaced by x",
+        "without `part.add_(1)`",
+        "line 9: without rtol=1",
+    ]
+
+
 def test_every_edit_is_a_program():
     for text in done().values():
         compile(text, "repro.py", "exec")

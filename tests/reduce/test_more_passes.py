@@ -188,6 +188,21 @@ def test_every_proposal_with_one_operator_fewer_is_legal():
     assert list(operators.propose(chain(1))) == []
 
 
+def test_where_few_are_left_a_whole_stands_for_a_part_of_it():
+    """The part of an input that is special is made anew by a cut, and is not special then."""
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        Node("part", Op.CALL_FUNCTION, "operator.getitem", (Ref("x"), -1), value=replace(SQUARE, shape=(2,))),
+        Node("relu", Op.CALL_FUNCTION, "torch.relu", (Ref("part"),), value=replace(SQUARE, shape=(2,))),
+        Node("output", Op.OUTPUT, "output", ((Ref("relu"),),)),
+    ]
+    case = case_of(nodes, 1)
+    special = replace(case, inputs=(replace(case.inputs[0], flags=("zero",)),))
+    best, _ = reduced(special, lambda c: needs("relu")(c) and any("zero" in v.flags for v in c.inputs))
+    assert targets(best) == ["relu"]
+    assert best.graph.nodes[1].args == (Ref("x"),)
+
+
 def test_symbols_become_static_one_by_one_where_one_is_needed():
     value = Value("torch.float32", ("s0", "s1"))
     nodes = [

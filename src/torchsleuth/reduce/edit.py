@@ -1,7 +1,8 @@
 """A smaller Case: some operators kept, the values that the others made taken from elsewhere.
 
-What a dropped operator gave is the nearest value it was made of that looks the same (bypass), else a new input of the
-graph that looks the same (cut).  So every subset of the operators makes a legal graph: no name is left unbound.
+What a dropped operator gave is the nearest value it was made of that looks the same (bypass; where asked for, one of
+any size), else a new input of the graph that looks the same (cut).  So every subset of the operators makes a legal
+graph: no name is left unbound.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class _Builder:
     facts: Facts
     keep: Collection[str]
     bypass: bool
+    any_size: bool
     nodes: list[Node] = field(default_factory=list)
     placeholders: list[Node] = field(default_factory=list)
     inputs: list[Input] = field(default_factory=list)
@@ -83,9 +85,13 @@ class _Builder:
             seen.update(level)
             for name in level:
                 other = self.facts.tensors.get(name)
-                if other is not None and _look(other) == _look(mine):
+                if other is not None and self._alike(other, mine):
                     return name
         return None
+
+    def _alike(self, one: Tensor, other: Tensor) -> bool:
+        same_size = self.any_size or one.shape == other.shape
+        return same_size and (one.dtype, one.device) == (other.dtype, other.device)
 
     def _fresh(self, tensor: Tensor, *, changed: bool) -> Tensor:
         """A new input: memory of its own, and a gradient where the graph had one.
@@ -111,18 +117,14 @@ class _Builder:
         self.values[node.name] = Ref(node.name)
 
 
-def _look(tensor: Tensor) -> tuple[str, tuple[int, ...], str]:
-    return tensor.dtype, tensor.shape, tensor.device
-
-
 class CannotDrop(Exception):
     """A value that nobody can make up is needed: the operator that gives it must stay."""
 
 
-def keep_only(case: Case, keep: Collection[str], facts: Facts, *, bypass: bool = True) -> Case:
+def keep_only(case: Case, keep: Collection[str], facts: Facts, *, bypass: bool = True, any_size: bool = False) -> Case:
     """The Case with only the operators `keep`; its outputs are what they give and nobody reads."""
     graph = case.graph
-    builder = _Builder(case, facts, keep, bypass)
+    builder = _Builder(case, facts, keep, bypass, any_size)
     free = picks(graph)
     for node in graph.nodes:
         wanted = node.name in keep and node.is_call

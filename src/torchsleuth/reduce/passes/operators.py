@@ -9,16 +9,23 @@ from torchsleuth.reduce.edit import CannotDrop, keep_only
 from torchsleuth.reduce.facts import from_graph
 from torchsleuth.reduce.units import units
 
+_FEW = 12  # operators: of so many, each is also tried without what it does to the size
+
 
 def propose(case: Case) -> Iterator[Case]:
     everything = units(case.graph)
     if len(everything) < 2:
         return
     facts = from_graph(case)
-    for bypass in (True, False):
+    for how in (_BYPASS, _CUT, _OF_ANY_SIZE) if len(everything) <= _FEW else (_BYPASS, _CUT):
         for unit in reversed(everything):
             kept = frozenset().union(*(other for other in everything if other != unit))
             try:
-                yield keep_only(case, kept, facts, bypass=bypass)
+                yield keep_only(case, kept, facts, **how)
             except CannotDrop:
                 continue
+
+
+_BYPASS = {"bypass": True}
+_CUT = {"bypass": False}
+_OF_ANY_SIZE = {"bypass": True, "any_size": True}  # an input with flags of its own stays in the place of a part of it
