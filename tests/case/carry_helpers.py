@@ -14,9 +14,6 @@ from torchsleuth.case.carry import Carried
 Write = Callable[..., ModuleType]
 
 
-Write = Callable[..., ModuleType]
-
-
 def revive(carried: Carried) -> Any:
     space: dict[str, Any] = {"__name__": "__main__"}
     exec(carried.source, space)
