@@ -144,6 +144,8 @@ def test_what_has_no_other_form_stays_in_place():
             (Ref("x"), (slice(None), slice(None, 2, None))),
         ),
         (one("torch.ops.aten.gelu.default", Ref("x")), Op.CALL_FUNCTION, "torch.nn.functional.gelu", (Ref("x"),)),
+        (one("torch.ops.aten.copy_.default", Ref("x"), 1.0), Op.CALL_METHOD, "copy_", (Ref("x"), 1.0)),
+        (one("torch.ops.prims.rev.default", Ref("x"), [0]), Op.CALL_FUNCTION, "torch.flip", (Ref("x"), [0])),
     ],
 )
 def test_aten_operators_get_their_public_names(case, op, target, args):
@@ -151,7 +153,16 @@ def test_aten_operators_get_their_public_names(case, op, target, args):
     assert (call(public).op, call(public).target, call(public).args) == (op, target, args)
 
 
-@pytest.mark.parametrize("target", ["torch.relu", "torch.ops.mylib.f.default", "torch.ops.aten._fused_thing.default"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "torch.relu",
+        "torch.ops.mylib.f.default",
+        "torch.ops.aten._fused_thing.default",
+        "torch.ops.aten._fused_adam_.default",
+        "torch.ops.prims.iota.default",
+    ],
+)
 def test_what_has_no_public_name_keeps_its_own(target):
     assert list(names.propose(one(target, Ref("x")))) == []
 

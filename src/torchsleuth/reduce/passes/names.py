@@ -10,6 +10,7 @@ from torchsleuth.case.model import Case
 
 _METHODS = frozenset("view expand repeat item clone contiguous new_zeros new_ones new_full new_empty".split())
 _LIKE = {"_to_copy": "to", "convert_element_type": "to", "_unsafe_view": "view", "reshape": "reshape"}
+_PRIMS = {"rev": "torch.flip"}
 _FUNCTIONAL = frozenset(
     "gelu silu elu leaky_relu hardtanh hardswish hardsigmoid mish softplus glu embedding avg_pool2d pad".split()
 )
@@ -38,10 +39,10 @@ def _public(node: Node) -> Node | None:
     room, name = words[2], words[3]
     if room not in ("aten", "prims"):
         return None
-    if name in _LIKE or name in _METHODS:
+    if name in _LIKE or name in _METHODS or (name.endswith("_") and not name.startswith("_")):
         return replace(node, op=Op.CALL_METHOD, target=_LIKE.get(name, name))
     if room == "prims":
-        return None
+        return replace(node, target=_PRIMS[name]) if name in _PRIMS else None
     if name == "slice" and words[4] == "Tensor":
         return _slice(node)
     if name == "_softmax" or name == "_log_softmax":
