@@ -70,3 +70,30 @@ def test_what_is_written_to(one: Node, names: list[str]) -> None:
 def test_random_operators_draw() -> None:
     assert draws(Graph((node("torch.nn.functional.dropout"),)))
     assert not draws(Graph((node("torch.sin"),)))
+
+
+DROPOUT = "torch.nn.functional.dropout"
+ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
+
+
+@pytest.mark.parametrize(
+    ("one", "drawn"),
+    [
+        (node(DROPOUT, Op.CALL_FUNCTION, 0.1), True),
+        (node(DROPOUT, Op.CALL_FUNCTION, 0.1, False), False),
+        (node(DROPOUT, p=0.1, training=False), False),
+        (node(DROPOUT, p=0.0), False),
+        (node(DROPOUT, Op.CALL_FUNCTION, 0.1, Ref("training")), True),
+        (node("torch.ops.aten.native_dropout.default", Op.CALL_FUNCTION, 0.1, True), True),
+        (node(ATTENTION, Op.CALL_FUNCTION, Ref("k"), Ref("v")), False),
+        (node(ATTENTION, Op.CALL_FUNCTION, Ref("k"), Ref("v"), None, 0.1), True),
+        (node(ATTENTION, Op.CALL_FUNCTION, Ref("k"), Ref("v"), dropout_p=0.1), True),
+        (node("torch.nn.functional.normalize"), False),
+        (node("torch.nn.functional.layer_norm"), False),
+        (node("normal_", Op.CALL_METHOD), True),
+        (node("torch.nn.functional.fractional_max_pool2d"), True),
+        (node("dropout_1", Op.CALL_MODULE), True),
+    ],
+)
+def test_what_drops_nothing_draws_nothing(one: Node, drawn: bool) -> None:
+    assert draws(Graph((one,))) is drawn

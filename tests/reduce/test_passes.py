@@ -8,7 +8,7 @@ from toys import SQUARE, case_of, chain, reduced
 
 from torchsleuth.case.failure import Phase
 from torchsleuth.case.ir import Node, Op, Ref
-from torchsleuth.case.model import Autocast, Backend, Case, Code, Role, Scalar, Storage, Surroundings, Tensor
+from torchsleuth.case.model import Autocast, Backend, Case, Check, Code, Role, Scalar, Storage, Surroundings, Tensor
 from torchsleuth.reduce.passes import PASSES, arguments, dynamic, inputs, outputs, shapes, surroundings
 
 
@@ -36,6 +36,18 @@ def test_configs_that_do_not_matter_go_and_the_one_that_does_stays():
     around = Surroundings(configs=configs, environment={"TORCHINDUCTOR_X": "1"}, switches={"threads": 1})
     best, _ = reduced(replace(plain(), surroundings=around), lambda c: configs[1] in c.surroundings.configs)
     assert best.surroundings == Surroundings(configs=(configs[1],))
+
+
+def test_random_numbers_stay_those_of_eager_where_numbers_are_compared():
+    """Without that, every graph that draws looks wrong: another bug, or none."""
+    like_eager = ("torch._inductor.config", "fallback_random", True)
+    around = Surroundings(configs=(("torch._functorch.config", "activation_memory_budget", 0.0), like_eager))
+    draws = [replace(n, target="torch.bernoulli") if n.is_call else n for n in plain().graph.nodes]
+    case = replace(plain(), surroundings=around, graph=replace(plain().graph, nodes=tuple(draws)), check=Check())
+    best, _ = reduced(case, lambda c: True)
+    assert best.surroundings.configs == (like_eager,)
+    for needs_no_care in (replace(case, check=None), replace(case, graph=plain().graph)):
+        assert reduced(needs_no_care, lambda c: True)[0].surroundings.configs == ()
 
 
 def test_autocast_mode_options_and_dynamic_go_at_once():

@@ -2,23 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from torchsleuth.case.ir import Graph, Node, Op, inputs_of
+from torchsleuth.case.ir import Arg, Graph, Node, Op, inputs_of
 
 _WRITERS = {"setitem", "delitem", "copy_", "set_", "resize_", "swap_tensors"}
 _PURE = {"aten", "prims", "higher_order"}
 _STATISTICS = ("batch_norm", "instance_norm")
 
 
-_RANDOM = ("rand", "dropout", "bernoulli", "normal", "multinomial", "uniform", "exponential", "poisson", "scaled_dot")
+_RANDOM = (
+    "rand", "dropout", "bernoulli", "normal", "multinomial", "uniform", "exponential", "poisson", "geometric", "cauchy",
+    "rrelu", "fractional_max_pool", "scaled_dot",
+)  # fmt: skip
+# Of operators that draw only where they drop something: the places of the probability and of `training`.
+_DROPPING = {
+    "dropout": (1, 2),
+    "alpha_dropout": (1, 2),
+    "native_dropout": (1, 2),
+    "scaled_dot_product_attention": (4, None),
+}
 
 
 def draws(graph: Graph) -> bool:
     """Whether it may draw random numbers."""
-    calls = [n.target for one in graph.all_graphs() for n in one.nodes if n.is_call]
-    return any(word in target for target in calls for word in _RANDOM)
+    return any(_draws(node) for one in graph.all_graphs() for node in one.nodes if node.is_call)
+
+
+def _draws(node: Node) -> bool:
+    name = node.target if node.op is Op.CALL_MODULE else _bare(node.target)
+    if name == "normalize" or not any(word in name for word in _RANDOM):
+        return False
+    if name not in _DROPPING:
+        return True
+    p_at, training_at = _DROPPING[name]
+    p = _argument(node, p_at, ("p", "dropout_p"), 0.0 if name.startswith("scaled") else 0.5)
+    training = True if training_at is None else _argument(node, training_at, ("training", "train"), True)
+    return p != 0 and training is not False
+
+
+def _argument(node: Node, place: int, names: Sequence[str], default: Arg) -> Arg:
+    by_name = (node.kwargs[name] for name in names if name in node.kwargs)
+    return next(by_name, node.args[place] if len(node.args) > place else default)
 
 
 _BY_INDEX = ("scatter", "index_put", "index_copy", "index_fill", "setitem", "put_")

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from torchsleuth.case import user_kernels
+from torchsleuth.case.effects import draws
 from torchsleuth.case.ir import Graph, Node
 from torchsleuth.case.model import Case, Code, Surroundings
+
+Config = tuple[str, str, Any]
 
 
 def propose(case: Case) -> Iterator[Case]:
     now = case.surroundings
     loose = [c for c in now.code if _may_go(c, case.graph)]
+    stay = tuple(config for config in now.configs if _makes_comparable(config, case))
     bare = replace(
-        now, configs=(), environment={}, switches={}, autocast=(), inference=False, dynamic=None,
+        now, configs=stay, environment={}, switches={}, autocast=(), inference=False, dynamic=None,
         backend=replace(now.backend, options={}, mode=None), code=tuple(c for c in now.code if c not in loose),
     )  # fmt: skip
     if bare != now:
         yield replace(case, surroundings=bare)
-        for simpler in _one_by_one(now, loose):
+        for simpler in _one_by_one(now, loose, stay):
             yield replace(case, surroundings=simpler)
     if not case.phase.backward and (now.grad is False or now.inference) and not _asks_gradients(case):
         yield replace(case, surroundings=replace(now, grad=True, inference=False))
+
+
+def _makes_comparable(config: Config, case: Case) -> bool:
+    """Without it compiled code draws other random numbers than eager, and any graph that draws looks wrong."""
+    return case.check is not None and config[1] == "fallback_random" and draws(case.graph)
 
 
 def _may_go(code: Code, graph: Graph) -> bool:
@@ -44,9 +54,10 @@ def _asks_gradients(case: Case) -> bool:
     return any(getattr(value, "requires_grad", False) for value in case.inputs)
 
 
-def _one_by_one(now: Surroundings, loose: Sequence[Code]) -> Iterator[Surroundings]:
-    for i in range(len(now.configs)):
-        yield replace(now, configs=now.configs[:i] + now.configs[i + 1 :])
+def _one_by_one(now: Surroundings, loose: Sequence[Code], stay: Sequence[Config]) -> Iterator[Surroundings]:
+    for config in now.configs:
+        if config not in stay:
+            yield replace(now, configs=tuple(c for c in now.configs if c is not config))
     for name in now.environment:
         yield replace(now, environment={k: v for k, v in now.environment.items() if k != name})
     for name in now.switches:
