@@ -199,6 +199,19 @@ def test_one_output_where_several_are():
     ]
 
 
+def test_elements_that_are_no_output_any_more_are_not_taken_out():
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        Node("both", Op.CALL_FUNCTION, "torch.cummin", (Ref("x"), 0)),
+        Node("values", Op.CALL_FUNCTION, "operator.getitem", (Ref("both"), 0), value=SQUARE),
+        Node("indices", Op.CALL_FUNCTION, "operator.getitem", (Ref("both"), 1), value=SQUARE),
+        Node("output", Op.OUTPUT, "output", ((Ref("values"), Ref("indices")),)),
+    ]
+    first, second, *_ = outputs.propose(case_of(nodes, 1))
+    assert [n.name for n in first.graph.nodes] == ["x", "both", "values", "output"]
+    assert [n.name for n in second.graph.nodes] == ["x", "both", "indices", "output"]
+
+
 def test_keyword_arguments_and_trailing_constants_go_but_references_stay():
     node = Node("op", Op.CALL_FUNCTION, "torch.add", (Ref("x"), 2), {"alpha": 3, "out": Ref("x")}, value=SQUARE)
     case = chain(1)

@@ -81,7 +81,6 @@ def test_a_level_that_matters_stays_as_a_whole():
         "_enter_dual_level",
         "_make_dual",
         "_unpack_dual",
-        "getitem",
         "_exit_dual_level",
     }
 

@@ -167,9 +167,16 @@ def _outputs(graph: Graph, builder: _Builder) -> list[Arg]:
     return [Ref(name) for name in found]
 
 
+def without_unread_picks(graph: Graph) -> Graph:
+    """An element that nobody takes out of its tuple any more would be a statement without a meaning."""
+    read = {name for node in graph.nodes for name in inputs_of(node)}
+    unread = picks(graph) - read
+    return replace(graph, nodes=tuple(n for n in graph.nodes if n.name not in unread)) if unread else graph
+
+
 def tidy(case: Case) -> Case:
     """Without bodies, constants and inputs that nobody names any more."""
-    graph = case.graph
+    graph = without_unread_picks(case.graph)
     attributes = {n.target for n in graph.nodes if n.op is Op.GET_ATTR} | {
         n.target for n in graph.nodes if n.op is Op.CALL_MODULE
     }

@@ -64,8 +64,7 @@ def unboxed(value: Any) -> Any:
 def symbols_of(module: torch.fx.GraphModule) -> dict[str, dict[str, Any]]:
     """Symbols of the graph's shape environment: what each stood for, and the range it was known to lie in."""
     for node in module.graph.nodes:
-        value = node.meta.get("val")
-        mode = getattr(value, "fake_mode", None)
+        mode = getattr(node.meta.get("val"), "fake_mode", None)
         environment = getattr(mode, "shape_env", None)
         if environment is None:
             continue
@@ -75,13 +74,16 @@ def symbols_of(module: torch.fx.GraphModule) -> dict[str, dict[str, Any]]:
         found = {}
         for symbol, hint in known.items():
             bounds = environment.var_to_range.get(symbol)
-            found[str(symbol)] = {"value": int(hint), "low": _bound(bounds, "lower"), "high": _bound(bounds, "upper")}
+            value = _number(hint)  # the size of a jagged dimension stands for itself, not for a number
+            if value is not None:
+                low, high = _number(getattr(bounds, "lower", None)), _number(getattr(bounds, "upper", None))
+                found[str(symbol)] = {"value": value, "low": low, "high": high}
         return found
     return {}
 
 
-def _bound(bounds: Any, side: str) -> int | None:
+def _number(expression: Any) -> int | None:
     try:
-        return int(getattr(bounds, side))
-    except (AttributeError, TypeError, OverflowError, ValueError):
+        return int(expression)
+    except (TypeError, OverflowError, ValueError):
         return None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from torchsleuth.case.model import Case
+from torchsleuth.reduce.edit import without_unread_picks
 
 
 def propose(case: Case) -> Iterator[Case]:
@@ -15,4 +16,4 @@ def propose(case: Case) -> Iterator[Case]:
         return
     for kept in [(v,) for v in values] + [tuple(v for j, v in enumerate(values) if j != i) for i in range(len(values))]:
         nodes = (*case.graph.nodes[:-1], replace(output, args=(kept,)))
-        yield replace(case, graph=replace(case.graph, nodes=nodes))
+        yield replace(case, graph=without_unread_picks(replace(case.graph, nodes=nodes)))
