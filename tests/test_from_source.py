@@ -63,10 +63,10 @@ class ReadingJudge:
         return "bug" in text
 
 
-def found(tmp_path: Path, *arguments: str, text: str = PROGRAM) -> Found:
+def found(tmp_path: Path, *arguments: str, text: str = PROGRAM, failure: Failure = FAILURE) -> Found:
     (tmp_path / "program.py").write_text(text)
     hello = {"argv": ["python", "program.py", *arguments], "cwd": str(tmp_path), "torch": "2.13.0", "python": "3.11"}
-    return Found(FAILURE, None, Process(tmp_path, hello, (), Stage()))
+    return Found(failure, None, Process(tmp_path, hello, (), Stage()))
 
 
 def reproduced(
@@ -75,6 +75,7 @@ def reproduced(
     verified: bool = True,
     component: Component = Component.UNKNOWN,
     text: str = PROGRAM,
+    failure: Failure = FAILURE,
 ) -> tuple[Finding, list[int]]:
     runs: list[int] = []
 
@@ -88,8 +89,8 @@ def reproduced(
         any_judge, tmp_path / "scratch", tmp_path / "out", 30.0, float("inf"), 1, True, judge.stopped, lambda _: None,
         verify, lambda script: GRAPH, (),
     )  # fmt: skip
-    finding = Finding("f1", FAILURE, component, why_not="no graph")
-    return from_source.reproduce(finding, found(tmp_path, text=text), means), runs
+    finding = Finding("f1", failure, component, why_not="no graph")
+    return from_source.reproduce(finding, found(tmp_path, text=text, failure=failure), means), runs
 
 
 @pytest.mark.parametrize(
@@ -113,6 +114,40 @@ def test_what_fails_before_inductor_is_judged_without_it(tmp_path: Path, compone
     assert backend in finding.repro.source
     assert ("backend=" in finding.repro.source) is bool(backend)
     assert finding.versions == {"torch": "2.13.0", "python": "3.11"}
+
+
+WRONG = Failure(Kind.ACCURACY, Phase.RUN_FORWARD, Fingerprint("AssertionError", "not close"))
+DROPS = "import torch\n\nmodel = torch.nn.Dropout()\nmodel.eval()\nbug = torch.compile(model)\n"
+
+
+class Drawing(ReadingJudge):
+    """A model that drops looks wrong unless compiled code draws as eager does; `bug` is wrong in any case."""
+
+    def judge_all(self, trials: Iterable[Trial]) -> list[Outcome]:
+        outcomes = super().judge_all(trials)
+        return [dataclasses.replace(o, failure=WRONG) if o.failure else o for o in outcomes]
+
+    def fails(self, text: str) -> bool:
+        by_chance = "Dropout" in text and "eval" not in text and "fallback_random" not in text
+        return by_chance or ("bug" in text and "Dropout" in text)
+
+
+def test_dropout_is_no_bug_by_itself(tmp_path: Path) -> None:
+    finding, _ = reproduced(tmp_path, Drawing(), component=Component.INDUCTOR, text=DROPS, failure=WRONG)
+    assert finding.repro is not None
+    assert "bug" in finding.repro.source
+    assert "torch._inductor.config.fallback_random = True" in finding.repro.source
+    assert "eval" not in finding.repro.source
+
+
+def test_what_runs_eagers_kernels_draws_as_eager_does_anyway(tmp_path: Path) -> None:
+    class NotAsked(Drawing):
+        def fails(self, text: str) -> bool:
+            assert "fallback_random" not in text
+            return "bug" in text
+
+    finding, _ = reproduced(tmp_path, NotAsked(), component=Component.AOT, text=DROPS, failure=WRONG)
+    assert finding.repro is not None
 
 
 def test_the_file_is_verified_first_and_then_what_is_left_of_it(tmp_path: Path) -> None:

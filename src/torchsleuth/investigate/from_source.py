@@ -23,6 +23,7 @@ from torchsleuth.judge.verify import Verification
 from torchsleuth.locate.ladder import Component
 from torchsleuth.locate.named import line_reading
 from torchsleuth.reduce.oracle import OutOfBudget
+from torchsleuth.reduce.source import draws
 from torchsleuth.reduce.source.asserting import asserting
 from torchsleuth.reduce.source.layout import laid_out
 from torchsleuth.reduce.source.shrink import Shrinker, lines
@@ -62,7 +63,9 @@ def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
     if text is None or means.stopped():
         return finding
     began = time.monotonic()
-    asked = _Judging(means, found.failure)
+    # Dynamo and AOTAutograd alone run eager's kernels, which draw as eager does.
+    draws_itself = finding.component not in (Component.DYNAMO, Component.AOT)
+    asked = _Judging(means, found.failure, draws_itself)
     means.say(f"trying the program's own file, {lines(text)}, as the script")
     started = asked.first(text)
     if started is None:
@@ -83,7 +86,8 @@ def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
         shrinker = Shrinker(text, asked.fail, means.say, means.jobs, _SOONER.get(told.component, ""))
         shrinker.shrink()
         smaller = replace(told, failure=repro_text.of_the_program(told.failure))
-        tried = (_verified(laid_out(small), smaller, found, means, runs=3) for small in shrinker.next_best())
+        texts = (laid_out(asked.written(small)) for small in shrinker.next_best())
+        tried = (_verified(small, smaller, found, means, runs=3) for small in texts)
         placed = next((one for one in tried if one is not None), placed)
     if not (told.culprit.op or told.culprit.compiler_pass) and told.component is not Component.DYNAMO:
         told = replace(told, culprit=_culprit(placed, found) or told.culprit)
@@ -105,8 +109,10 @@ class _Placed:
 class _Judging:
     """Which texts fail as the program did."""
 
-    def __init__(self, means: Means, failure: Failure) -> None:
+    def __init__(self, means: Means, failure: Failure, draws_itself: bool) -> None:
         self._means = means
+        self._draws_itself = draws_itself
+        self._draws_like_eager = False
         self._failure = failure
         self._numbers = itertools.count(1)
         self._deadline = means.deadline
@@ -124,6 +130,8 @@ class _Judging:
         self._failure = outcome.failure if outcome.failure.kind is Kind.ACCURACY else self._failure
         if self._failure.kind is not Kind.HANG:
             self._deadline = deadline_alone(outcome.seconds, self._deadline)
+        if self._failure.kind is Kind.ACCURACY and self._draws_itself:
+            self._draws_like_eager = self._alike(self._outcomes([draws.judged(text)])[0])
         return text, replace(self._failure, text=outcome.failure.text)
 
     def _as_assertion(self, text: str, outcome: Outcome) -> tuple[str, Outcome]:
@@ -136,9 +144,13 @@ class _Judging:
         self._failure = outcome.failure
         return text, outcome
 
+    def written(self, text: str) -> str:
+        return draws.written(text) if self._draws_like_eager else text
+
     def fail(self, texts: Sequence[str]) -> list[bool]:
         if time.monotonic() > self._means.until or self._means.stopped():
             raise OutOfBudget
+        texts = [draws.judged(text) for text in texts] if self._draws_like_eager else texts
         return [self._alike(outcome) for outcome in self._outcomes(texts)]
 
     def _alike(self, outcome: Outcome) -> bool:
