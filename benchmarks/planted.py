@@ -303,11 +303,13 @@ def try_one(name: str, kind: str, side: str, jobs: int) -> Row | None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("places", nargs="*", default=list(PLACES), choices=[*PLACES, []])
+    parser.add_argument("places", nargs="*", default=[], help=f"of {', '.join(PLACES)}; all of them unless named")
     parser.add_argument("--kind", choices=("error", "numbers"))
     parser.add_argument("--side", choices=("forward", "backward"))
     parser.add_argument("--jobs", type=int, default=2)
     asked = parser.parse_args()
+    if unknown := sorted(set(asked.places) - set(PLACES)):
+        parser.error(f"no such place: {', '.join(unknown)}")
     print("| place | fault | side | named | component | inside the compiler | judged inside | s |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
     rows: list[Row] = []
