@@ -9,7 +9,7 @@ from toys import SQUARE, case_of, chain, check_legal, needs, reduced, targets
 
 from torchsleuth.case.failure import Phase
 from torchsleuth.case.ir import Arg, Made, Name, Node, Op, Ref, Value
-from torchsleuth.case.model import Case, Scalar, Surroundings
+from torchsleuth.case.model import Case, Scalar, Storage, Surroundings
 from torchsleuth.reduce.passes import (
     constants,
     device,
@@ -19,6 +19,7 @@ from torchsleuth.reduce.passes import (
     names,
     operators,
     rank,
+    shared_memory,
 )
 
 
@@ -238,3 +239,31 @@ def test_symbols_become_static_one_by_one_where_one_is_needed():
     assert without_s0.graph.placeholders[0].value.shape == (0, "s1")
     best, _ = reduced(case, lambda c: any(getattr(v, "dynamic", ()) for v in c.inputs) and needs("view")(c))
     assert sum(len(v.dynamic) for v in best.inputs if not isinstance(v, Scalar)) == 1
+
+
+def test_inputs_that_share_memory_become_smaller_in_it():
+    nodes = [
+        Node("table", Op.PLACEHOLDER, "table", value=replace(SQUARE, shape=(5, 6))),
+        Node("weight", Op.PLACEHOLDER, "weight", value=replace(SQUARE, shape=(4, 6))),
+        Node("add", Op.CALL_METHOD, "add_", (Ref("table"), 6), value=replace(SQUARE, shape=(5, 6))),
+        Node("output", Op.OUTPUT, "output", ((Ref("add"), Ref("weight")),)),
+    ]
+    case = case_of(nodes, 2)
+    whole = replace(case.inputs[0], shape=(5, 6), stride=(6, 1), storage=0)
+    part = replace(case.inputs[1], shape=(4, 6), stride=(6, 1), storage=0, offset=6)
+    case = replace(case, inputs=(whole, part), storages=(Storage(120, kept=True),))
+    best, _ = reduced(case, lambda c: c.inputs[0].storage == c.inputs[1].storage and c.inputs[1].offset > 0)
+    assert [(v.shape, v.stride, v.offset) for v in best.inputs] == [((2, 2), (2, 1), 0), ((2, 2), (2, 1), 2)]
+    assert best.storages[best.inputs[0].storage] == Storage(24)
+    first = next(shared_memory.propose(case))
+    assert [(v.shape, v.offset) for v in first.inputs] == [((3, 4), 0), ((2, 4), 4)]
+    assert first.storages[first.inputs[0].storage] == Storage(48)
+
+
+@pytest.mark.parametrize("other", [{"stride": (12, 2)}, {"flags": ("conj",)}, {"storage": 1}])
+def test_memory_that_is_seen_in_other_ways_stays(other):
+    case = case_of([Node("x", Op.PLACEHOLDER, "x", value=SQUARE), Node("y", Op.PLACEHOLDER, "y", value=SQUARE),
+                    Node("output", Op.OUTPUT, "output", ((Ref("x"), Ref("y")),))], 2)  # fmt: skip
+    one = replace(case.inputs[0], shape=(4, 6), stride=(6, 1), storage=0)
+    case = replace(case, inputs=(one, replace(one, **other)), storages=(Storage(200), Storage(200)))
+    assert list(shared_memory.propose(case)) == []

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from torchsleuth.case.ir import Arg, Node, Op, map_args
+from torchsleuth.case.ir import Arg, Graph, Node, Op, map_args
 from torchsleuth.case.model import Case, Storage, Tensor
 from torchsleuth.case.program.values import contiguous_stride
 
@@ -75,11 +75,14 @@ def _resized(case: Case, to: Mapping[int, int], *, constants: bool) -> Case:
         return replace(tensor, shape=shape, stride=_like(tensor, shape), offset=0, storage=len(storages) - 1)
 
     inputs = tuple(smaller(v) if isinstance(v, Tensor) else v for v in case.inputs)
-    graph = case.graph
+    graph = resized_graph(case.graph, to, constants=constants)
+    return replace(case, graph=graph, inputs=inputs, storages=tuple(storages))
+
+
+def resized_graph(graph: Graph, to: Mapping[int, int], *, constants: bool) -> Graph:
     if constants:
         graph = replace(graph, nodes=tuple(_with_constants(n, to) for n in graph.nodes))
-    graph = replace(graph, nodes=tuple(_as_large(n, to) for n in graph.nodes))
-    return replace(case, graph=graph, inputs=inputs, storages=tuple(storages))
+    return replace(graph, nodes=tuple(_as_large(n, to) for n in graph.nodes))
 
 
 def _like(tensor: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:

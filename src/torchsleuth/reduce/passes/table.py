@@ -22,6 +22,7 @@ from torchsleuth.reduce.passes import (
     outputs,
     rank,
     shapes,
+    shared_memory,
     surroundings,
 )
 
@@ -47,6 +48,7 @@ PASSES = (
     Pass("block masks", "flex_attention with one block for everything", block_masks.propose, False),
     Pass("shapes", "sizes become 2, and constants that equal them", shapes.propose, resizes=True),
     Pass("layout", "strided, aliasing and flagged inputs become plain", inputs.contiguous),
+    Pass("shared memory", "inputs that share memory become smaller in it", shared_memory.propose, False, resizes=True),
     Pass("dtypes", "floating dtypes become float32", inputs.float32, False),
     Pass("shared inputs", "two inputs that look alike become one", inputs.shared),
     Pass("outputs", "one output where several are", outputs.propose),
