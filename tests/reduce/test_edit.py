@@ -112,3 +112,26 @@ def test_symbolic_sizes_are_worked_out(text, value):
 def test_nothing_but_arithmetic_is_worked_out():
     with pytest.raises(ValueError, match="x"):
         size_of("open('x')", {})
+
+
+def test_a_bridge_leads_on_from_what_is_kept():
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        Node("made", Op.CALL_FUNCTION, "torch.relu", (Ref("x"),), value=SQUARE),
+        Node(
+            "between", Op.CALL_FUNCTION, "torch.sum", (Ref("made"), 0), value=replace(SQUARE, shape=(4,), stride=(1,))
+        ),
+        Node("read", Op.CALL_FUNCTION, "torch.tanh", (Ref("between"),), value=replace(SQUARE, shape=(4,), stride=(1,))),
+        Node("output", Op.OUTPUT, "output", ((Ref("read"),),)),
+    ]
+    case = case_of(nodes, 1)
+    bridged = keep_only(case, {"made", "read"}, from_graph(case), bridge=True)
+    calls = [(n.name, n.target, n.args) for n in bridged.graph.nodes if n.is_call]
+    assert calls == [
+        ("made", "torch.relu", (Ref("x"),)),
+        ("between_one", "operator.getitem", (Ref("made"), (0, 0))),
+        ("between", "expand", (Ref("between_one"), (4,))),
+        ("read", "torch.tanh", (Ref("between"),)),
+    ]
+    cut = keep_only(case, {"made", "read"}, from_graph(case))
+    assert [n.name for n in cut.graph.placeholders] == ["x", "between"]

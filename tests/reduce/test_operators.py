@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import pytest
-from toys import chain, needs, needs_path, parallel, reduced, targets
+from toys import SQUARE, case_of, chain, needs, needs_path, parallel, reduced, targets
+
+from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
+from torchsleuth.case.ir import Node, Op, Ref
 
 
 def test_one_operator_of_512():
@@ -97,3 +101,41 @@ def test_nothing_is_judged_twice():
 def test_nothing_smaller_is_claimed_when_all_is_needed():
     best, _ = reduced(chain(6, dict(enumerate("abcdef"))), lambda c: len(targets(c)) == 6)
     assert len(targets(best)) == 6
+
+
+def growing(length, special):
+    """A chain in which no two values have the same size: none can stand for another."""
+    nodes = [Node("x", Op.PLACEHOLDER, "x", value=SQUARE)]
+    for i in range(length):
+        look = replace(SQUARE, shape=(i + 5,), stride=(1,))
+        target = f"torch.{special.get(i, 'sin')}"
+        nodes.append(Node(f"op_{i}", Op.CALL_FUNCTION, target, (Ref(nodes[-1].name),), value=look))
+    nodes.append(Node("output", Op.OUTPUT, "output", ((Ref(nodes[-1].name),),)))
+    return case_of(nodes, 1)
+
+
+def test_a_bridge_where_what_is_between_changes_the_size():
+    def fails(case):
+        looks = {n.name: n.value for n in case.graph.nodes}
+        read = next((n.args[0].name for n in case.graph.nodes if n.target == "torch.tanh"), None)
+        legal = all(looks[n.args[0].name].shape == () for n in case.graph.nodes if n.target == "expand")
+        return legal and needs_path("relu", "tanh")(case) and looks[read].shape == (19,)
+
+    best, oracle = reduced(growing(20, {2: "relu", 15: "tanh"}), fails)
+    assert targets(best) == ["relu", "operator.getitem", "expand", "tanh"]
+    relu, one, wide, tanh = (n for n in best.graph.nodes if n.is_call)
+    assert [n.args[0] for n in (one, wide, tanh)] == [Ref(n.name) for n in (relu, one, wide)]
+    assert oracle.judged <= 80
+
+
+def test_a_bridge_that_is_not_needed_goes_again():
+    best, _ = reduced(growing(20, {2: "relu", 15: "tanh"}), needs_path("relu", "tanh"))
+    assert targets(best) == ["relu", "tanh"]
+
+
+def test_no_bridge_where_each_that_fails_is_waited_for():
+    hang = Failure(Kind.HANG, Phase.COMPILE_FORWARD, Fingerprint("deadline"))
+    case = replace(growing(20, {2: "relu", 15: "tanh"}), failure=hang)
+    best, _ = reduced(case, needs_path("relu", "tanh"))
+    assert "expand" not in targets(best)
+    assert len(targets(best)) == 14

@@ -2,7 +2,7 @@
 
 What a dropped operator gave is the nearest value it was made of that looks the same (bypass; where asked for, one of
 any size), else a new input of the graph that looks the same (cut).  So every subset of the operators makes a legal
-graph: no name is left unbound.
+graph: no name is left unbound.  A bridge leads on from what is kept where neither does: an element of it, expanded.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of, leaves, map_args
+from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, Value, inputs_of, leaves, map_args
 from torchsleuth.case.model import Case, Input, Level, Role, Storage, Tensor
 from torchsleuth.reduce.facts import Facts
 from torchsleuth.reduce.units import picks
@@ -32,6 +32,7 @@ class _Builder:
     keep: Collection[str]
     bypass: bool
     any_size: bool
+    bridge: bool
     nodes: list[Node] = field(default_factory=list)
     placeholders: list[Node] = field(default_factory=list)
     inputs: list[Input] = field(default_factory=list)
@@ -71,6 +72,8 @@ class _Builder:
         tensor = self.facts.tensors.get(name)
         if tensor is None:
             raise CannotDrop(name)
+        if self.bridge and (bridged := self._bridged(node, tensor)) is not None:
+            return bridged
         cut = replace(node, op=Op.PLACEHOLDER, target=name, args=(), kwargs={}, tags={})
         return self._placeholder(cut, self._fresh(tensor, changed=name in self.changed_in_place))
 
@@ -88,6 +91,32 @@ class _Builder:
                 if other is not None and self._alike(other, mine):
                     return name
         return None
+
+    def _bridged(self, node: Node, mine: Tensor) -> Arg | None:
+        """One element of a kept value that it was made of, as often as needed: what flows on there still does."""
+        level, seen = [node.name], {node.name}
+        while level:
+            level = [name for made in level for name in inputs_of(self.by_name[made]) if name not in seen][:_WIDE]
+            seen.update(level)
+            for name in level:
+                other = self.facts.tensors.get(name)
+                kept = self.values.get(name) == Ref(name) and self.by_name[name].is_call
+                if kept and other is not None and (other.dtype, other.device) == (mine.dtype, mine.device):
+                    return self._expanded(node, Ref(name), other, mine)
+        return None
+
+    def _expanded(self, node: Node, source: Ref, look: Tensor, mine: Tensor) -> Arg:
+        value = Value(mine.dtype, mine.shape, device=mine.device)
+        one = replace(
+            node, name=f"{node.name}_one", op=Op.CALL_FUNCTION, target="operator.getitem",
+            args=(source, (0,) * len(look.shape)), kwargs={}, value=replace(value, shape=()),
+        )  # fmt: skip
+        wide = replace(
+            node, op=Op.CALL_METHOD, target="expand", args=(Ref(one.name) if look.shape else source, mine.shape),
+            kwargs={}, value=value,
+        )  # fmt: skip
+        self.nodes += [one, wide] if look.shape else [wide]
+        return Ref(wide.name)
 
     def _alike(self, one: Tensor, other: Tensor) -> bool:
         same_size = self.any_size or one.shape == other.shape
@@ -121,10 +150,18 @@ class CannotDrop(Exception):
     """A value that nobody can make up is needed: the operator that gives it must stay."""
 
 
-def keep_only(case: Case, keep: Collection[str], facts: Facts, *, bypass: bool = True, any_size: bool = False) -> Case:
+def keep_only(
+    case: Case,
+    keep: Collection[str],
+    facts: Facts,
+    *,
+    bypass: bool = True,
+    any_size: bool = False,
+    bridge: bool = False,
+) -> Case:
     """The Case with only the operators `keep`; its outputs are what they give and nobody reads."""
     graph = case.graph
-    builder = _Builder(case, facts, keep, bypass, any_size)
+    builder = _Builder(case, facts, keep, bypass, any_size, bridge)
     free = picks(graph)
     for node in graph.nodes:
         wanted = node.name in keep and node.is_call

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
+from torchsleuth.case.failure import Kind
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case
 from torchsleuth.judge.generated import Noted
@@ -14,10 +15,11 @@ from torchsleuth.reduce.facts import Facts, from_graph
 from torchsleuth.reduce.oracle import Oracle, OutOfBudget
 from torchsleuth.reduce.passes import PASSES, block_masks
 from torchsleuth.reduce.simplify import Simplifier
-from torchsleuth.reduce.units import Unit, units
+from torchsleuth.reduce.units import Unit, has_levels, units
 
 Say = Callable[[str], None]
 _FEW = 8  # operators that are searched without further guesses
+_WORTH_BRIDGING = 5  # operators: a bridge takes two
 _ROUNDS = 4  # of all passes; each round that changes something may make room for another
 
 
@@ -62,6 +64,8 @@ class Reducer:
             self._with_one_block()
             self._inside_bodies()
             self._settled(self._oracle.best)
+            if self._with_bridges():
+                self._settled(self._oracle.best)
             for _ in range(_ROUNDS):
                 if not self._simplifier.round(PASSES):
                     break
@@ -142,6 +146,25 @@ class Reducer:
             self._search(guessed, bypass=False)
         else:
             self._search(self._cut(everything), bypass=True)
+
+    def _with_bridges(self) -> bool:
+        """Whether fewer do where what is between two that are needed gives way to a bridge from one to the other."""
+        before = self._oracle.best
+        everything = units(before.graph)
+        hangs = before.failure is not None and before.failure.kind is Kind.HANG  # each that fails is waited for
+        if len(everything) < _WORTH_BRIDGING or hangs or has_levels(before.graph):
+            return False
+        facts = from_graph(before).known_better(self._facts)
+
+        def kept(chosen: Collection[Unit]) -> Case | None:
+            try:
+                return keep_only(before, _names(chosen), facts, bridge=True) if chosen else None
+            except CannotDrop:
+                return None
+
+        self._say(f"searching among {len(everything)} operators, with bridges for those between")
+        search.minimise(everything, lambda sets: self._judged([kept(chosen) for chosen in sets]), width=self._width)
+        return self._oracle.best is not before
 
     def _in_cone(self, everything: list[Unit]) -> list[Unit]:
         """Those that the wrong results can depend on, where they alone fail."""
