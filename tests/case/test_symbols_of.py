@@ -5,7 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import sympy
+from torch.utils._sympy.numbers import int_oo
 
 from torchsleuth.torch_api import symbols_of
 
@@ -17,9 +19,10 @@ def module_with(known: dict[Any, Any], ranges: dict[Any, Any]) -> Any:
     return SimpleNamespace(graph=SimpleNamespace(nodes=nodes))
 
 
-def test_each_symbol_with_its_value_and_range() -> None:
+@pytest.mark.parametrize("infinity", [sympy.oo, int_oo])
+def test_each_symbol_with_its_value_and_range(infinity: Any) -> None:
     s0 = sympy.Symbol("s0")
-    between = SimpleNamespace(lower=sympy.Integer(2), upper=sympy.oo)
+    between = SimpleNamespace(lower=sympy.Integer(2), upper=infinity)
     found = symbols_of(module_with({s0: sympy.Integer(8)}, {s0: between}))
     assert found == {"s0": {"value": 8, "low": 2, "high": None}}
 

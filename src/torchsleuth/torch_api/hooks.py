@@ -85,5 +85,5 @@ def symbols_of(module: torch.fx.GraphModule) -> dict[str, dict[str, Any]]:
 def _number(expression: Any) -> int | None:
     try:
         return int(expression)
-    except (TypeError, OverflowError, ValueError):
+    except (AttributeError, TypeError, OverflowError, ValueError):  # the first is how sympy refuses infinity
         return None
