@@ -16,15 +16,16 @@ SETTING = "torch._inductor.config.fallback_random = True"
     [
         ("import torch\nx = 1\n", 0),
         ('"""Says something."""\n# and more\n\nfrom __future__ import annotations\nimport torch\n', 4),
+        ("# a page\x0cand another\nimport torch\n", 1),
         ("# a comment\n\n@decorated\ndef f():\n    pass\n", 2),
     ],
 )
 def test_the_line_stands_where_it_may(text: str, front: int) -> None:
     judged = draws.judged(text)
     compile(judged, "program.py", "exec")
-    lines = judged.splitlines()
+    lines = judged.split("\n")
     assert "fallback_random = True" in lines[front]
-    assert [*lines[:front], *lines[front + 1 :]] == text.splitlines()
+    assert [*lines[:front], *lines[front + 1 :]] == text.split("\n")
 
 
 def test_what_is_judged_binds_no_name() -> None:

@@ -8,9 +8,6 @@ are spawned instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-
 from torchsleuth.errors import JudgeBroken
 from torchsleuth.judge.forked import ForkedJudge
 from torchsleuth.judge.order import Order
@@ -19,19 +16,7 @@ from torchsleuth.judge.spawned import SpawnedJudge
 
 class ForkedCudaJudge(ForkedJudge):
     _warm_for = ("cuda",)
-
-    def __init__(
-        self,
-        python: str,
-        environment: Mapping[str, str],
-        path: Sequence[str] = (),
-        jobs: int = 2,
-        *,
-        scratch: Path,
-    ) -> None:
-        self._instead: SpawnedJudge | None = None
-        self._given = (python, environment, path, jobs)
-        super().__init__(python, environment, path, jobs, scratch=scratch)
+    _instead: SpawnedJudge | None = None
 
     def close(self) -> None:
         super().close()
@@ -51,7 +36,9 @@ class ForkedCudaJudge(ForkedJudge):
     def _spawn_instead(self) -> None:
         with self._starting:
             if self._instead is None:
-                self._instead = SpawnedJudge(*self._given, scratch=self.scratch, cuda=True)
+                self._instead = SpawnedJudge(
+                    self._python, self._environment, jobs=self.jobs, scratch=self.scratch, cuda=True
+                )
 
     def _end_all(self) -> None:
         super()._end_all()

@@ -34,8 +34,8 @@ def _with_lines(text: str, lines: list[str]) -> str:
         return text
     decorators = getattr(first, "decorator_list", [])
     place = min([first.lineno, *(d.lineno for d in decorators)]) - 1
-    before = text.splitlines(keepends=True)
-    return "".join([*before[:place], *(f"{line}\n" for line in lines), *before[place:]])
+    before = text.split("\n")  # as Python counts lines; splitlines() also ends one at a form feed
+    return "\n".join([*before[:place], *lines, *before[place:]])
 
 
 def _in_front(statement: ast.stmt) -> bool:
