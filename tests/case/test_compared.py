@@ -39,8 +39,7 @@ def test_a_forward_is_run_twice_with_inputs_of_its_own() -> None:
         "\n"
         "def f(x, w):\n"
         "    y = torch.sin(x)\n"
-        "    z = y * w\n"
-        "    return (z,)\n"
+        "    return y * w\n"
         "\n"
         "def run(f):\n"
         "    torch.manual_seed(0)\n"
@@ -56,7 +55,7 @@ def test_a_forward_is_run_twice_with_inputs_of_its_own() -> None:
 
 def test_a_backward_shows_gradients_of_arguments_and_parameters() -> None:
     text = render(replace(case(phase=Phase.RUN_BACKWARD), check=Check(tangents="ones"))).source
-    assert "    out[0].sum().backward()\n    return out, f.w.grad, x.grad\n" in text
+    assert "    out.sum().backward()\n    return out, f.w.grad, x.grad\n" in text
     assert "run(torch.compile(Model())), run(Model())" in text
 
 
@@ -67,8 +66,43 @@ def test_a_graph_that_writes_shows_what_is_left_in_its_inputs() -> None:
 
 def test_only_what_is_asked_for_is_compared() -> None:
     assert "    return x\n" in render(replace(case("add_", op=Op.CALL_METHOD), check=Check(only=("x",)))).source
-    assert "    return out[0]\n" in render(replace(case(), check=Check(only=("out[0]",)))).source
+    assert "    out = f(x)\n    return out\n" in render(replace(case(), check=Check(only=("out[0]",)))).source
     assert "    return out\n" in render(replace(case(), check=Check(only=("gone",)))).source
+
+
+def two_results() -> Case:
+    whole = case()
+    output = replace(whole.graph.output, args=((Ref("y"), Ref("z")),))
+    return replace(whole, graph=replace(whole.graph, nodes=(*whole.graph.nodes[:-1], output)), check=Check())
+
+
+def test_of_several_results_the_one_that_is_asked_for_is_compared() -> None:
+    text = render(replace(two_results(), check=Check(only=("out[1]",)))).source
+    assert "        return (y, z)\n" in text
+    assert "    return out[1]\n" in text
+
+
+@pytest.mark.parametrize("phase", [Phase.RUN_FORWARD, Phase.RUN_BACKWARD])
+def test_a_graph_that_is_handed_over_keeps_the_tuple_around_its_only_result(phase: Phase) -> None:
+    text = render(replace(case(phase=phase), check=Check(tangents="ones")), Form.BACKEND).source
+    assert "    (out,) = f(x, w)\n" in text
+    assert ("    out.sum().backward()\n" in text) == phase.backward
+    assert "    out = f(x, w)\n" in render(two_results(), Form.BACKEND).source
+
+
+def test_without_results_only_what_is_written_is_compared() -> None:
+    whole = case("add_", op=Op.CALL_METHOD)
+    written = replace(whole.graph.nodes[2], args=(Ref("x"), Ref("w")))
+    output = replace(whole.graph.output, args=((),))
+    silent = replace(whole, graph=replace(whole.graph, nodes=(*whole.graph.nodes[:2], written, output)))
+    text = render(silent).source
+    assert "    def forward(self, x):\n        x.add_(self.w)\n\n" in text
+    assert "    f(x)\n    return f.w, x\n" in text
+    assert observed(silent) == ["w", "x"]
+
+
+def test_nans_are_called_equal_only_where_eager_gives_some() -> None:
+    assert "assert_close(compiled, eager)\n" in render(replace(case(), check=Check(nans=False))).source
 
 
 def test_tolerances_are_said_where_they_are_needed() -> None:

@@ -21,20 +21,20 @@ OUTPUT = Node("output", Op.OUTPUT, "output", ((Ref("expand"),),))
 
 
 def forward(*nodes: Node) -> list[str]:
-    """The body of the script's function, without what it returns."""
+    """The body of the script's function."""
     graph = Graph((*nodes, OUTPUT))
     inputs = tuple(INPUTS[p.name] for p in graph.placeholders)
     case = Case(Level.DYNAMO, graph, inputs, storages=(Storage(36), Storage(48)))
     lines = [line.strip() for line in render(case, Form.COMPILE).source.splitlines()]
     begin = lines.index("def forward(self, x):") + 1
-    return lines[begin : next(i for i in range(begin, len(lines)) if lines[i].startswith("return"))]
+    return lines[begin : next(i for i in range(begin, len(lines)) if lines[i].startswith("return")) + 1]
 
 
 def test_a_size_stands_before_its_first_use_where_a_parameter_came_first() -> None:
     assert forward(WEIGHT, SIZE, X, PRODUCT, WIDER) == [
         "mm = torch.mm(x, self.w)",
         "s7 = x.size(0)",
-        "expand = mm.expand(s7, -1)",
+        "return mm.expand(s7, -1)",
     ]
 
 
@@ -48,4 +48,4 @@ def test_a_size_stands_in_front_where_shapes_change_in_place() -> None:
 
 def test_a_size_that_nothing_uses_is_not_bound() -> None:
     unused = Node("expand", Op.CALL_METHOD, "expand", (Ref("mm"), 4, -1))
-    assert forward(WEIGHT, SIZE, X, PRODUCT, unused) == ["mm = torch.mm(x, self.w)", "expand = mm.expand(4, -1)"]
+    assert forward(WEIGHT, SIZE, X, PRODUCT, unused) == ["mm = torch.mm(x, self.w)", "return mm.expand(4, -1)"]

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from toys import SQUARE, case_of, chain, reduced
+import pytest
+from toys import SQUARE, case_of, chain, needs, reduced, targets
 
 from torchsleuth.case.failure import Phase
 from torchsleuth.case.ir import Node, Op, Ref
-from torchsleuth.case.model import Autocast, Backend, Case, Check, Code, Role, Scalar, Storage, Surroundings, Tensor
+from torchsleuth.case.model import (
+    Autocast,
+    Backend,
+    Case,
+    Check,
+    Code,
+    Level,
+    Role,
+    Scalar,
+    Storage,
+    Surroundings,
+    Tensor,
+)
+from torchsleuth.reduce.lint import problems
 from torchsleuth.reduce.passes import PASSES, arguments, dynamic, inputs, outputs, shapes, surroundings
 
 
@@ -171,6 +185,17 @@ def test_a_size_that_two_dimensions_share_by_chance_shrinks_alone():
     assert all(n.value is None or 9 not in n.value.shape[1:] for n in best.graph.nodes)
 
 
+def test_of_a_size_that_shrinks_alone_it_is_not_said_what_follows_from_it():
+    case = with_input(shape=(9, 9), stride=(9, 1))
+    nodes = tuple(replace(n, value=replace(SQUARE, shape=(9, 9))) if n.value else n for n in case.graph.nodes)
+    case = replace(case, graph=replace(case.graph, nodes=nodes))
+    alone = next(c for c in shapes.propose(case) if c.inputs[0].shape == (2, 9))
+    given, *made = [n.value for n in alone.graph.nodes if n.value]
+    assert given.shape == (2, 9)
+    # A value it still is, and no tuple; nor does any size of it seem known.
+    assert [v.shape for v in made] == [("unknown", "unknown")] * len(made) != []
+
+
 def test_what_is_known_of_values_follows_the_sizes():
     nodes = [
         Node("x", Op.PLACEHOLDER, "x", value=replace(SQUARE, shape=("s0", 64))),
@@ -197,6 +222,39 @@ def test_one_output_where_several_are():
         (Ref("op_1"),),
         (Ref("op_2"),),
     ]
+
+
+def writing(target: str, to: str) -> Case:
+    """x, a copy of it, and an operator that writes to one of both."""
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        Node("copy", Op.CALL_METHOD, "clone", (Ref("x"),), value=SQUARE),
+        Node("write", Op.CALL_METHOD, target, (Ref(to), 1), value=SQUARE),
+        Node("output", Op.OUTPUT, "output", ((Ref("write"),),)),
+    ]
+    return case_of(nodes, 1)
+
+
+def test_none_where_what_is_written_to_an_input_is_seen():
+    assert [c.graph.output.args[0] for c in outputs.propose(writing("add_", "x"))] == [()]
+    best, _ = reduced(writing("add_", "x"), needs("add_"))
+    assert (targets(best), best.graph.output.args[0]) == (["add_"], ())
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        writing("add_", "copy"),
+        writing("add", "x"),
+        replace(writing("add_", "x"), phase=Phase.RUN_BACKWARD),
+        replace(writing("add_", "x"), level=Level.ATEN),
+    ],
+)
+def test_one_output_stays_where_nobody_would_see_a_thing(case):
+    assert list(outputs.propose(case)) == []
+    nothing = replace(case.graph.output, args=((),))
+    silent = replace(case, graph=replace(case.graph, nodes=(*case.graph.nodes[:-1], nothing)))
+    assert list(problems(silent)) == ["nothing is given back"]
 
 
 def test_elements_that_are_no_output_any_more_are_not_taken_out():

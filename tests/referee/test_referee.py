@@ -81,6 +81,13 @@ def test_how_it_differs_is_told(other: Function, how: str) -> None:
     assert [d.how for d in refereed(lambda x: x + 0, other, torch.ones(3)).wrong] == [how]
 
 
+@pytest.mark.parametrize("value", [1.0, float("nan")])
+def test_whether_eager_gives_nans_is_told(value: float) -> None:
+    report = refereed(lambda x, y: (x + 0, y), lambda x, y: (x + 1, y), torch.ones(3), torch.tensor([1.0, value]))
+    assert paths(report) == [("out[0]", "values")]
+    assert report.nans == (value != value)
+
+
 def test_whole_numbers_that_no_tie_explains_are_wrong() -> None:
     report = refereed(lambda x: x.argmax(-1), lambda x: x.argmax(-1) * 0, torch.randn(50, 8))
     assert paths(report) == [("out", "values")]

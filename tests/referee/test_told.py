@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -15,9 +15,14 @@ def row(compiled: float, eager: float, scale: float = 1.0, how: str = "values") 
 
 
 def test_what_is_told_is_read() -> None:
-    rows = [row(0.5, 1e-7), row(1.0, 0.0, how="nan")]
+    rows = [row(0.5, 1e-7), replace(row(1.0, 0.0, how="nan"), nans=False)]
     text = "\n".join(["out[0]: values: ...", told.line([asdict(r) for r in rows]), "a note"])
     assert told.read(text) == rows
+
+
+def test_an_older_verdict_says_nothing_of_nans() -> None:
+    older = {name: value for name, value in asdict(row(0.5, 1e-7)).items() if name != "nans"}
+    assert told.read(told.line([older]))[0].nans
 
 
 @pytest.mark.parametrize("text", ["", "AssertionError", told.MARK + "no json", told.MARK + "[{}]", told.MARK + "3"])

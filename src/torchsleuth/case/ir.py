@@ -121,29 +121,25 @@ class Graph:
 
 def operators(graph: Graph) -> int:
     """Operator calls, bodies included; taking an element of a tuple is not one."""
-    return sum(1 for g in graph.all_graphs() for n in g.nodes if n.is_call and not _picks_element(g, n))
+    return sum(len([n for n in g.nodes if n.is_call]) - len(picks(g)) for g in graph.all_graphs())
 
 
-def _picks_element(graph: Graph, node: Node) -> bool:
-    whole = _whole(node)
-    if whole is None:
-        return False
-    made = next((n for n in graph.nodes if n.name == whole), None)
-    return made is None or made.value is None
+def picks(graph: Graph) -> frozenset[str]:
+    """Nodes that take an element of a tuple: free, and kept or dropped with the tuple."""
+    nodes = {n.name: n for n in graph.nodes}
+    return frozenset(n.name for n in graph.nodes if _picked_from(n, nodes) is not None)
 
 
 def picked_from(graph: Graph, node: Node) -> Node | None:
     """The operator whose results `node` only takes an element of; None where it is an operator itself."""
-    if not _picks_element(graph, node):
-        return None
-    return next((n for n in graph.nodes if n.name == _whole(node)), None)
+    return _picked_from(node, {n.name: n for n in graph.nodes})
 
 
-def _whole(node: Node) -> str | None:
-    """What an element is taken of."""
-    if node.target not in ("operator.getitem", "_operator.getitem") or not node.args:
-        return None
-    return node.args[0].name if isinstance(node.args[0], Ref) else None
+def _picked_from(node: Node, nodes: Mapping[str, Node]) -> Node | None:
+    taken = node.args[0] if node.target in ("operator.getitem", "_operator.getitem") and node.args else None
+    whole = nodes.get(taken.name) if isinstance(taken, Ref) else None
+    # A tensor's look is known, and a graph is given no tuples.
+    return whole if whole is not None and whole.value is None and whole.op is not Op.PLACEHOLDER else None
 
 
 def map_args(value: Arg, change: Callable[[Arg], Arg]) -> Arg:

@@ -145,6 +145,7 @@ class Check:
     tangents: str = "varied"  # what the backward starts from: "ones", or "varied" from element to element
     rtol: float | None = None  # None: what torch.testing takes for the dtype
     atol: float | None = None
+    nans: bool = True  # whether eager's results may hold any, which must then be called equal
 
 
 @dataclass(frozen=True)

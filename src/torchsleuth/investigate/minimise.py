@@ -295,7 +295,8 @@ def with_tolerance(case: Case, tried: Tried) -> Case:
     rows = told.read(tried.outcome.failure.text)
     # What the larger Case needed says nothing of this one: torch.testing's own tolerances may do again.
     rtol, atol = told.tolerance(rows) or (None, None) if rows else (case.check.rtol, case.check.atol)
-    return replace(case, check=replace(case.check, rtol=rtol, atol=atol))
+    nans = any(row.nans for row in rows) if rows else case.check.nans
+    return replace(case, check=replace(case.check, rtol=rtol, atol=atol, nans=nans))
 
 
 class _State:

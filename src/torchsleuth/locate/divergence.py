@@ -36,9 +36,9 @@ def find(case: Case, judge: JudgeCase) -> Diverging | None:
     failure = judge(opened)
     errors: dict[str, tuple[float, float]] = {}
     for row in told.read(failure.text) if failure is not None else ():
-        place = re.fullmatch(r"out\[(\d+)\]", row.path)
-        if place and int(place.group(1)) < len(nodes):
-            errors[nodes[int(place.group(1))].name] = (row.compiled_error, row.eager_error)
+        place = re.fullmatch(r"out(?:\[(\d+)\])?", row.path)  # the only one has no number
+        if place and (number := int(place.group(1) or 0)) < len(nodes):
+            errors[nodes[number].name] = (row.compiled_error, row.eager_error)
     found = tuple(n for n in nodes if n.name in errors)
     if not found:
         return None

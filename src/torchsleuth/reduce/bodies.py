@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of, map_args
+from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of, map_args, picks
 from torchsleuth.case.model import Case
 from torchsleuth.reduce import lift
 from torchsleuth.reduce.edit import tidy
 from torchsleuth.reduce.inline import inlined
-from torchsleuth.reduce.units import Unit, picks, units
+from torchsleuth.reduce.units import Unit, units
 
 __all__ = ["Path", "inlined", "keep_inside", "paths", "units_in"]
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from torchsleuth.case import effects
-from torchsleuth.case.ir import Arg, Graph, Op, Ref, inputs_of
+from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of
 from torchsleuth.case.operator_names import HANDS_BACK, VIEWS, bare
 from torchsleuth.reduce.units import Unit
 
@@ -20,7 +20,7 @@ def units_of(graph: Graph, units: Sequence[Unit], results: Collection[str]) -> l
     if not results:
         return list(units)
     nodes = {n.name: n for n in graph.nodes}
-    memory = _memories(graph)
+    memory = memories(graph.nodes)
     writers = [n for n in graph.nodes if n.op is not Op.OUTPUT and effects.writes(n)]
     reached: set[str] = set()
     edge = set(results)
@@ -33,10 +33,10 @@ def units_of(graph: Graph, units: Sequence[Unit], results: Collection[str]) -> l
     return [unit for unit in units if not unit.isdisjoint(reached)]
 
 
-def _memories(graph: Graph) -> dict[str, str]:
+def memories(nodes: Sequence[Node]) -> dict[str, str]:
     """For each value the one whose memory it may share; writers share that of all they may write."""
     memory: dict[str, str] = {}
-    for node in graph.nodes:
+    for node in nodes:
         given = [name for name in inputs_of(node) if name in memory]
         shares = given and (effects.writes(node) or bare(node.target) in VIEWS | HANDS_BACK)
         memory[node.name] = memory[given[0]] if shares else node.name
@@ -64,7 +64,7 @@ def nodes_at(graph: Graph, paths: Collection[str]) -> tuple[str, ...]:
 
 def written_inputs(graph: Graph) -> list[str]:
     """Placeholders to whose memory the graph itself may write."""
-    memory = _memories(graph)
+    memory = memories(graph.nodes)
     written = {memory[name] for n in graph.nodes if effects.writes(n) for name in effects.written(n)}
     return [n.name for n in graph.placeholders if n.name in written]
 

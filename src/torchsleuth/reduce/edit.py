@@ -7,14 +7,14 @@ graph: no name is left unbound.  A bridge leads on from what is kept where neith
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, Value, inputs_of, leaves, map_args
+from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, Value, inputs_of, leaves, map_args, picks
 from torchsleuth.case.model import Case, Input, Level, Role, Storage, Tensor
+from torchsleuth.reduce.cone import memories
 from torchsleuth.reduce.facts import Facts
-from torchsleuth.reduce.units import picks
 
 _IN_PLACE_OPERATORS = frozenset(
     "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift setitem".split()
@@ -167,15 +167,26 @@ def keep_only(
         wanted = node.name in keep and node.is_call
         if wanted or (node.name in free and _kept_whole(node, builder)):
             builder.emit(node)
-    outputs = _outputs(graph, builder)
-    if not outputs:
-        raise CannotDrop("everything that gives a value")
-    output = replace(graph.output, args=(tuple(outputs),))
+    output = replace(graph.output, args=(tuple(_outputs(graph, builder)),))
     smaller = Graph(
         (*builder.placeholders, *builder.nodes, output), graph.bodies, graph.tensors, graph.modules, graph.unknown
     )
     storages = (*case.storages, *builder.extra_storages)
-    return tidy(replace(case, graph=smaller, inputs=tuple(builder.inputs), storages=storages, context=_context(case)))
+    found = tidy(replace(case, graph=smaller, inputs=tuple(builder.inputs), storages=storages, context=_context(case)))
+    if not (output.args[0] or may_give_nothing(found)):
+        raise CannotDrop("everything that gives a value")
+    return found
+
+
+def may_give_nothing(case: Case) -> bool:
+    """Whether it has an effect without a result: what it writes to its inputs is seen by whoever called it."""
+    return case.level is Level.DYNAMO and not case.phase.backward and _changes_inputs(case.graph.nodes)
+
+
+def _changes_inputs(nodes: Sequence[Node]) -> bool:
+    given = {n.name for n in nodes if n.op is Op.PLACEHOLDER}
+    memory = memories(nodes)
+    return any(memory[name] in given for node in nodes for name in changed_by(node))
 
 
 def _context(case: Case) -> Mapping[str, Any]:
@@ -199,7 +210,7 @@ def _outputs(graph: Graph, builder: _Builder) -> list[Arg]:
     made = [n for n in builder.nodes if n.is_call]
     unread = [n.name for n in made if n.value is not None and (n.name not in read or n.name in was_output)]
     found = [name for name in unread if name in was_read] or unread
-    if not found:
+    if not (found or _changes_inputs((*builder.placeholders, *builder.nodes))):
         found = [n.name for n in made if n.value is not None][-1:]
     return [Ref(name) for name in found]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from torchsleuth.case.ir import picks
 from torchsleuth.case.model import Case, Role, Scalar, Tensor
 from torchsleuth.case.operator_names import LOWERS_VERSION, SETS_DATA
 from torchsleuth.case.program.names import short_name
 from torchsleuth.case.program.values import is_contiguous
-from torchsleuth.reduce.units import picks
 
 _MOST = 12
 

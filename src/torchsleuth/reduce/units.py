@@ -7,10 +7,9 @@ stays, outside any region.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from torchsleuth.case.ir import Graph, Node, Op, Ref
+from torchsleuth.case.ir import Graph, Node, Ref, picks
 
 Unit = frozenset[str]
 
@@ -88,19 +87,6 @@ def _switched(word: str, open_now: list[_Region], regions: list[_Region]) -> _Re
     regions.append(_Region(word))
     open_now.append(regions[-1])
     return regions[-1]
-
-
-def picks(graph: Graph) -> frozenset[str]:
-    """Nodes that take an element of a tuple: free, and kept or dropped with the tuple."""
-    nodes = {n.name: n for n in graph.nodes}
-    return frozenset(n.name for n in graph.nodes if _is_pick(n, nodes))
-
-
-def _is_pick(node: Node, nodes: Mapping[str, Node]) -> bool:
-    if node.target not in ("operator.getitem", "_operator.getitem") or not isinstance(node.args[0], Ref):
-        return False
-    whole = nodes.get(node.args[0].name)
-    return whole is not None and whole.value is None and whole.op is not Op.PLACEHOLDER
 
 
 def has_levels(graph: Graph) -> bool:

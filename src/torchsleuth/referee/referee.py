@@ -26,6 +26,7 @@ class Report:
     compared: int = 0
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    nans: bool = False  # among eager's results
 
     @property
     def how(self) -> str:
@@ -72,7 +73,8 @@ def referee(
     wrong += beyond
     if same_kernels and not wrong and excused:
         excused, wrong = _more_than_last_places(suspects, excused, lambda: _fresh(eager, reset))
-    return Report(tuple(wrong), tuple(excused), len(pairs), tuple(notes), time.perf_counter() - began)
+    nans = any(verdict.holds_nan(s.value) for s in first)
+    return Report(tuple(wrong), tuple(excused), len(pairs), tuple(notes), time.perf_counter() - began, nans)
 
 
 def _not_even_by_rounding(

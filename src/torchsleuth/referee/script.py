@@ -27,7 +27,8 @@ class Wrong(WrongNumbers):
 
     def __init__(self, report: Report) -> None:
         first = report.wrong[0]
-        lines = [f"{first.path}: {first.how}: {first.text}", told.line([asdict(d) for d in report.wrong[:_MOST]])]
+        rows = [{**asdict(d), "nans": report.nans} for d in report.wrong[:_MOST]]
+        lines = [f"{first.path}: {first.how}: {first.text}", told.line(rows)]
         super().__init__("\n".join([*lines, *report.notes]), report)
 
 

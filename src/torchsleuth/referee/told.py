@@ -25,6 +25,7 @@ class Told:
     compiled_error: float
     eager_error: float
     scale: float
+    nans: bool = True  # whether any of eager's results, this or another, holds one
 
 
 def line(rows: Sequence[dict[str, Any]]) -> str:
@@ -37,7 +38,14 @@ def read(text: str) -> list[Told]:
     try:
         rows = json.loads(found.removeprefix(MARK)) if found else []
         return [
-            Told(str(r["path"]), str(r["how"]), float(r["compiled_error"]), float(r["eager_error"]), float(r["scale"]))
+            Told(
+                str(r["path"]),
+                str(r["how"]),
+                float(r["compiled_error"]),
+                float(r["eager_error"]),
+                float(r["scale"]),
+                r.get("nans") is not False,
+            )
             for r in rows
         ]
     except (ValueError, KeyError, TypeError):

@@ -42,6 +42,12 @@ class References:
     nudge: float = 0.0
 
 
+def holds_nan(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return (value.is_floating_point() or value.is_complex()) and bool(doubles(value).isnan().any())
+    return isinstance(value, (float, complex)) and value != value
+
+
 def alike(eager: Any, compiled: Any) -> bool:
     """Whether nobody needs a reference to call them the same."""
     if not isinstance(eager, torch.Tensor) or not isinstance(compiled, torch.Tensor):

@@ -4,7 +4,7 @@
         torch.manual_seed(0)
         x = torch.randn(4, 3, requires_grad=True)
         out = f(x)
-        out[0].sum().backward()
+        out.sum().backward()
         return out, x.grad
 
     torch.testing.assert_close(run(torch.compile(f)), run(f))
@@ -19,11 +19,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torchsleuth.case.effects import draws, may_write
-from torchsleuth.case.ir import leaves
 from torchsleuth.case.model import Case, Check, Tensor
 from torchsleuth.case.program import frame
 from torchsleuth.case.program.render import DATA_FILE, Script
+from torchsleuth.case.program.statements import only_result
 
+_RESULT = re.compile(r"out(\[\d+\])*")
 _ENDS = "ends = [o for o in out if isinstance(o, torch.Tensor) and o.requires_grad]"
 
 
@@ -45,6 +46,7 @@ class Callable:
     compiled: str  # the same, compiled
     arguments: tuple[str, ...]
     tensors: tuple[Placed, ...]
+    keeps_tuple: bool = False  # one result, too, comes in a tuple
 
 
 def write_runs(script: Script, target: Callable, arguments: Sequence[str]) -> None:
@@ -57,11 +59,14 @@ def write_runs(script: Script, target: Callable, arguments: Sequence[str]) -> No
     if seeded:
         lines.append("torch.manual_seed(0)")
     lines += arguments
-    call = f"out = f({', '.join(target.arguments)})"
+    shown = _shown(case, check, target)
+    call = f"f({', '.join(target.arguments)})"
+    if case.phase.backward or any(_RESULT.fullmatch(name) for name, _ in shown):
+        opened = target.keeps_tuple and only_result(case.graph.output.args[0]) is not None
+        call = f"{'(out,)' if opened else 'out'} = {call}"
     lines += frame.within(frame.contexts(case.surroundings), [call])
     if case.phase.backward:
         lines += _backward(case, check)
-    shown = _shown(case, check, target)
     lines.append(f"return {', '.join(expression for _, expression in shown)}")
     script.definitions += ["def run(f):", *(f"    {line}" for line in lines), "", ""]
     if script.refereed:
@@ -70,10 +75,11 @@ def write_runs(script: Script, target: Callable, arguments: Sequence[str]) -> No
         same = ", same_kernels=True" if script.case.surroundings.backend.runs_eagers_kernels else ""
         script.run.append(f"check(run, lambda: {target.maker}, lambda: {target.compiled}, [{names}]{same})")
         return
-    limits = "" if check.rtol is None else f", rtol={check.rtol:.1g}, atol={check.atol or 0.0:.1g}"
+    limits = ", equal_nan=True" if check.nans else ""
+    limits += "" if check.rtol is None else f", rtol={check.rtol:.1g}, atol={check.atol or 0.0:.1g}"
     script.run += [
         f"compiled, eager = run({target.compiled}), run({target.maker})",
-        f"torch.testing.assert_close(compiled, eager, equal_nan=True{limits})",
+        f"torch.testing.assert_close(compiled, eager{limits})",
     ]
 
 
@@ -82,12 +88,11 @@ def names(case: Case, target: Callable) -> list[str]:
 
 
 def _backward(case: Case, check: Check) -> list[str]:
-    output = case.graph.output
-    single = len(list(leaves(output.args))) == 1 and isinstance(output.args[0], (list, tuple))
+    single = only_result(case.graph.output.args[0]) is not None
     if single and check.tangents == "ones":
-        return ["out[0].sum().backward()"]
+        return ["out.sum().backward()"]
     if single:
-        return [f"out[0].backward({_varied('out[0]')})"]
+        return [f"out.backward({_varied('out')})"]
     weights = "torch.ones_like(o)" if check.tangents == "ones" else _varied("o")
     return [_ENDS, f"torch.autograd.backward(ends, [{weights} for o in ends])"]
 
@@ -98,15 +103,18 @@ def _varied(name: str) -> str:
 
 def _shown(case: Case, check: Check, target: Callable) -> list[tuple[str, str]]:
     """Name and expression of each thing that the runs return."""
-    everything = [("out", "out")]
+    results = case.graph.output.args[0]
+    everything = [("out", "out")] if results else []
     written = may_write(case.graph)
     for placed in target.tensors:
         if written:
             everything.append((placed.name, placed.expression))
         if case.phase.backward and placed.tensor.requires_grad:
             everything.append((f"{placed.name}.grad", f"{placed.expression}.grad"))
-    chosen = [(name, expression) for name, expression in everything if name in check.only]
-    chosen += [(name, name) for name in check.only if re.fullmatch(r"out(\[\d+\])+", name) and _has(case, name)]
+    only = ("out" if name == "out[0]" and only_result(results) is not None else name for name in check.only)
+    wanted = tuple(dict.fromkeys(only))
+    chosen = [(name, expression) for name, expression in everything if name in wanted]
+    chosen += [(name, name) for name in wanted if "[" in name and _RESULT.fullmatch(name) and _has(case, name)]
     return chosen or everything
 
 

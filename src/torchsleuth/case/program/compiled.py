@@ -12,7 +12,7 @@ from torchsleuth.case.program import compared, frame, higher_order
 from torchsleuth.case.program.autograd_functions import write_classes
 from torchsleuth.case.program.names import short_name
 from torchsleuth.case.program.render import Script
-from torchsleuth.case.program.statements import Body, CannotRender, write_nodes
+from torchsleuth.case.program.statements import Body, CannotRender, only_result, write_nodes
 
 _CHANGE_SHAPE = set("as_strided_ resize_ resize_as_ set_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_".split())
 
@@ -173,7 +173,7 @@ def _main(
     names = {**signature.names, **aliases}
     body = Body(
         names, _tensor_names(graph), indent=2 if is_module else 1, kernels=_kernels(script),
-        classes=write_classes(graph, functions, script),
+        classes=write_classes(graph, functions, script), plain_end=True,
     )  # fmt: skip
     used = {name for node in graph.nodes for name in inputs_of(node)}
     early = _before_parameters(graph, signature)
@@ -251,7 +251,9 @@ def _write_call(script: Script, signature: Signature, is_module: bool, dynamic: 
     compiled = f"torch.compile({', '.join(['model' if is_module else 'f', *arguments])})"
     call = f"{compiled}({', '.join(signature.arguments)})"
     script.run += frame.within(frame.contexts(surroundings), [f"out = {call}" if backward else call])
-    if backward:
+    if backward and only_result(script.case.graph.output.args[0]) is not None:
+        script.run.append("out.backward(torch.ones_like(out))")
+    elif backward:
         script.run += [
             "out = [o for o in out if isinstance(o, torch.Tensor) and o.requires_grad]",
             "torch.autograd.backward(out, [torch.ones_like(o) for o in out])",

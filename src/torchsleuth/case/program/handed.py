@@ -66,7 +66,8 @@ def _write_compared(script: Script, arguments: list[str]) -> None:
         for name, n, v in zip(arguments, case.graph.placeholders, case.inputs, strict=True)
         if isinstance(v, Tensor)
     )
-    compared.write_runs(script, compared.Callable("build()", "compile_and_run", tuple(arguments), placed), made)
+    target = compared.Callable("build()", "compile_and_run", tuple(arguments), placed, keeps_tuple=True)
+    compared.write_runs(script, target, made)
 
 
 def _compiling(script: Script, arguments: list[str]) -> list[str]:

@@ -52,15 +52,35 @@ class Body:
     kernels: Mapping[str, str] = field(default_factory=dict)  # of the user's, by label: the expression for each
     classes: Mapping[str, str] = field(default_factory=dict)  # of autograd.Functions, by the node that applies them
     late: dict[str, str] = field(default_factory=dict)  # value -> the line that binds it, to stand before its first use
+    plain_end: bool = False  # the tuple of results may be opened: Dynamo makes it again
 
     def add(self, text: str) -> None:
         self.lines.append("    " * self.indent + text)
+
+    def end(self, results: Arg, users: Mapping[str, int]) -> None:
+        only = only_result(results)
+        if not self.plain_end or (only is None and results):
+            self.add(f"return {self.show(results)}")
+        elif only is not None:
+            name = self.show(only)
+            assigned = "    " * self.indent + f"{name} = "
+            if users[only.name] == 1 and self.lines and self.lines[-1].startswith(assigned):
+                name = self.lines.pop().removeprefix(assigned)
+            self.add(f"return {name}")
+        elif not self.lines:
+            self.add("pass")
 
     def name(self, node: str) -> str:
         return self.names.get(node, node)
 
     def show(self, value: Arg) -> str:
         return show(value, self.name)
+
+
+def only_result(results: Arg) -> Ref | None:
+    """Of a function that gives one thing: that, which a person would not put into a tuple."""
+    single = isinstance(results, (list, tuple)) and len(results) == 1
+    return results[0] if single and isinstance(results[0], Ref) else None
 
 
 def write_nodes(graph: Graph, body: Body, aliases: Mapping[str, str]) -> None:
@@ -75,7 +95,7 @@ def write_nodes(graph: Graph, body: Body, aliases: Mapping[str, str]) -> None:
         if node.op is Op.OUTPUT:
             if body.open_autocasts:
                 raise CannotRender("an autocast region is never left")
-            body.add(f"return {body.show(node.args[0])}")
+            body.end(node.args[0], users)
         elif node.target == _ENTER:
             device, dtype, enabled, cache = (*node.args, None, None, None, None)[:4]
             options = [repr(device)]

@@ -11,6 +11,7 @@ from torchsleuth.case.model import Case, Storage, Tensor
 from torchsleuth.case.program.values import contiguous_stride
 
 _MOST_ALONE = 8
+_UNKNOWN = "unknown"  # a size that follows from the inputs in a way that is not known here: a symbol that nobody binds
 
 
 def propose(case: Case) -> Iterator[Case]:
@@ -54,11 +55,18 @@ def _with_one_resized(case: Case, number: int, dim: int, size: int) -> Case:
     assert isinstance(tensor, Tensor)
     old, shape = tensor.shape[dim], (*tensor.shape[:dim], size, *tensor.shape[dim + 1 :])
     smaller = replace(tensor, shape=shape, stride=_like(tensor, shape), offset=0, storage=len(case.storages))
-    # Which results follow is not known here: what is known of any that has this size goes.
-    nodes = (replace(n, value=None) if n.value is not None and old in n.value.shape else n for n in case.graph.nodes)
+    mine = case.graph.placeholders[number].name
+
+    def resized(node: Node) -> Node:
+        if node.value is None or old not in node.value.shape or (node.op is Op.PLACEHOLDER and node.name != mine):
+            return node
+        was = node.value.shape
+        now = (*was[:dim], size, *was[dim + 1 :]) if node.name == mine else [_UNKNOWN if s == old else s for s in was]
+        return replace(node, value=replace(node.value, shape=tuple(now), stride=None))
+
     return replace(
         case,
-        graph=replace(case.graph, nodes=tuple(nodes)),
+        graph=replace(case.graph, nodes=tuple(map(resized, case.graph.nodes))),
         inputs=(*case.inputs[:number], smaller, *case.inputs[number + 1 :]),
         storages=(*case.storages, Storage(0)),
     )
