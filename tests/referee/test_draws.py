@@ -28,7 +28,6 @@ def test_the_order_of_draws_is_eagers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "reorder_for_peak_memory", breadth_first)
     # torch 2.13 puts them in order by itself.
     monkeypatch.setattr(post_grad, "_chain_random_ops_for_ordering", lambda graph: None, raising=False)
-    monkeypatch.setattr(torch._inductor.config, "force_disable_caches", True)
     x, y = torch.randn(16, 16), torch.randn(16, 16)
 
     def drawn(function: Any) -> torch.Tensor:
@@ -37,10 +36,10 @@ def test_the_order_of_draws_is_eagers(monkeypatch: pytest.MonkeyPatch) -> None:
         return found
 
     torch.compiler.reset()
-    with torch._inductor.config.patch(fallback_random=True):
+    with torch._inductor.config.patch(fallback_random=True, force_disable_caches=True):
         moved = drawn(torch.compile(two_dropouts))
     torch.compiler.reset()
-    with torch_api.drawing_like_eager():
+    with torch_api.drawing_like_eager(), torch._inductor.config.patch(force_disable_caches=True):
         kept_order = drawn(torch.compile(two_dropouts))
     torch.testing.assert_close(kept_order, drawn(two_dropouts))
     assert not torch.allclose(moved, drawn(two_dropouts)), "the scheduler of this torch moves nothing: try another way"

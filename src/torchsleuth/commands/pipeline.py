@@ -38,6 +38,9 @@ _TOO_LONG = (
     "the program ran for {:.0f} minutes, so it was not run again; torchsleuth run --numerics compares the numbers of a "
     "shorter run with eager at once"
 )
+_TOO_LARGE = (
+    "{} graph{} too large to be compared with eager in the memory that is free; a smaller model or batch may be"
+)
 
 
 @dataclass(frozen=True)
@@ -303,6 +306,8 @@ def _notes(ended: Ended, summary: Summary, settings: Settings) -> list[str]:
         found.append("the program was interrupted (Ctrl-C)")
     if summary.trouble:
         found.append("torchsleuth had trouble of its own while watching; see logs/trouble.log, and please report it")
+    if summary.too_large:
+        found.append(_TOO_LARGE.format(summary.too_large, " was" if summary.too_large == 1 else "s were"))
     if any(f.swallowed for f in summary.found):
         found.append("torch._dynamo.config.suppress_errors hid a failure from the program")
     return found

@@ -12,7 +12,7 @@ from typing import Any
 from torchsleuth import __version__
 from torchsleuth.doctor import probe
 from torchsleuth.doctor.interpreter import Interpreter, ask, read_last_line
-from torchsleuth.judge.limits import available_memory
+from torchsleuth.watch.free_memory import available_memory
 
 # Handed to the probe by path: importing it here would import torch, which may be what does not work.
 _TORCH_API = Path(__file__).parents[1] / "torch_api" / "__init__.py"

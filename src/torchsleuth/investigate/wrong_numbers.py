@@ -30,7 +30,9 @@ def look(summary: Summary, again: Again, say: Say) -> Looked:
     second = again.with_numbers("backward" if summary.backward else "forward")
     notes = [f"the program was run once more, and {_graphs(second.checked)} compared with eager"]
     process = summary.reference or second.reference
-    seen = replace(summary, checked=second.checked, excused=second.excused, reference=process)
+    seen = replace(
+        summary, checked=second.checked, excused=second.excused, reference=process, too_large=second.too_large
+    )
     if _wrong(second):
         return Looked(replace(seen, found=_wrong(second)), tuple(notes))
     crashed = tuple(f for f in second.found if f.failure.kind is Kind.CRASH and f.case is not None)

@@ -53,8 +53,10 @@ def check_call(
     eager: Function, before: Before, outputs: Any, inputs: Sequence[Any], *, same_kernels: bool = False
 ) -> Report:
     """A call that was made: what it gave, and what it left in its inputs."""
-    got = list(flatten(outputs, "out"))
-    got += [s for i, v in enumerate(inputs) if isinstance(v, torch.Tensor) for s in flatten(v, f"inputs[{i}]")]
+    got = list(flatten(outputs, "out", copied=False))
+    for i, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor):
+            got += flatten(value, f"inputs[{i}]", copied=False)
     with untouched_generators():
         return referee(
             lambda: observe(eager, before.inputs, backward=False),
@@ -72,9 +74,9 @@ def observe(function: Function, inputs: Sequence[Any], *, backward: bool) -> lis
         run_backward(outputs)
     for i, value in enumerate(given):
         if isinstance(value, torch.Tensor):
-            seen += flatten(value, f"inputs[{i}]")
+            seen += flatten(value, f"inputs[{i}]", copied=False)
             if backward and value.requires_grad:
-                seen += flatten(value.grad, f"inputs[{i}].grad")
+                seen += flatten(value.grad, f"inputs[{i}].grad", copied=False)
     return seen
 
 
@@ -144,9 +146,10 @@ def copies(inputs: Sequence[Any]) -> list[Any]:
 def _copied(family: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     first = family[0]
     if len(family) == 1 and not _overlaps_itself(first):
-        # Also where a mode makes another dtype of it: the copy goes through operators.
+        # A mode may make another dtype of it; it need not make a wide copy to copy from.
         fresh = torch.empty_strided(first.shape, first.stride(), dtype=first.dtype, device=first.device)
-        return [fresh.copy_(first)]
+        with torch_api.modes_off():
+            return [fresh.copy_(first)]
     size = min(t.element_size() for t in family)
     with torch_api.modes_off():  # one that made another dtype of a view would lose what the view looks into
         plain = next(t for t in family if t.element_size() == size)

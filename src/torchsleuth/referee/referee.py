@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from torchsleuth.referee import unstable, verdict
+from torchsleuth.referee.blocks import holds_nan
 from torchsleuth.referee.nudged import Nudged
 from torchsleuth.referee.upcast import LEAST_NUDGE, Upcast
 from torchsleuth.referee.values import Seen
@@ -52,19 +53,22 @@ def referee(
     that computes in low precision is no excuse.
     """
     began = time.perf_counter()
-    first = _fresh(eager, reset)
-    got = _fresh(compiled, reset)
+    first, got = _fresh(eager, reset), _fresh(compiled, reset)
     pairs = _paired(first, got)
     suspects = [(e, c) for e, c in pairs if c is None or e is None or not verdict.alike(e.value, c.value)]
+    compared = len(pairs)
     if not suspects:
-        return Report(compared=len(pairs), seconds=time.perf_counter() - began)
+        return Report(compared=compared, seconds=time.perf_counter() - began)
+    nans = any(holds_nan(s.value) for s in first)
+    del first, got, pairs  # the inputs are among them, and often all there is to a graph's memory
     notes: list[str] = []
-    again = {s.path: s.value for s in _fresh(eager, reset)}
-    references, disputed = _references(lambda: _fresh(eager, reset), notes)
+    doubtful = frozenset(e.path for e, c in suspects if e is not None and c is not None)
+    steady = _steady(suspects, lambda: _fresh(eager, reset))
+    references, disputed = _references(lambda: _fresh(eager, reset), doubtful, notes)
     wrong: list[Difference] = []
     excused: list[Difference] = []
     for e, c in suspects:
-        found = _difference(e, c, again, references)
+        found = _difference(e, c, steady, references)
         if found is not None and disputed:
             found = replace(found, excused=disputed)
         if found is not None:
@@ -73,8 +77,14 @@ def referee(
     wrong += beyond
     if same_kernels and not wrong and excused:
         excused, wrong = _more_than_last_places(suspects, excused, lambda: _fresh(eager, reset))
-    nans = any(verdict.holds_nan(s.value) for s in first)
-    return Report(tuple(wrong), tuple(excused), len(pairs), tuple(notes), time.perf_counter() - began, nans)
+    return Report(tuple(wrong), tuple(excused), compared, tuple(notes), time.perf_counter() - began, nans)
+
+
+def _steady(suspects: Sequence[tuple[Seen | None, Seen | None]], eager: Run) -> frozenset[str]:
+    """The paths of what eager gives once more."""
+    first = {e.path: e.value for e, _ in suspects if e is not None}
+    again = eager()
+    return frozenset(s.path for s in again if s.path in first and verdict.alike(first[s.path], s.value))
 
 
 def _not_even_by_rounding(
@@ -95,7 +105,8 @@ def _not_even_by_rounding(
         if given is not None and tensors and one.excused in verdict.BY_ROUNDING:
             found = unstable.far_out(one.path, e, c, given)
             if found is not None:
-                more = _nudged(eager, given.nudge, _MORE_SEEDS, {d.path for d in excused}) if more is None else more
+                paths = {d.path for d in excused}
+                more = _nudged(eager, given.nudge, _MORE_SEEDS, paths) if more is None else more
                 others = [m.get(one.path) for m in more]
                 found = unstable.far_out(one.path, e, c, given, others) if len(more) > len(_MORE_SEEDS) else None
         (left if found is None else wrong).append(found or one)
@@ -126,7 +137,7 @@ def _more_than_last_places(
 
 
 def _difference(
-    e: Seen | None, c: Seen | None, again: dict[str, object], references: dict[str, References]
+    e: Seen | None, c: Seen | None, steady: Collection[str], references: dict[str, References]
 ) -> Difference | None:
     if e is None or c is None:
         path = (e or c or Seen("", None)).path
@@ -134,7 +145,7 @@ def _difference(
     plain = verdict.plain_difference(e.path, e.value, c.value)
     if plain is not None or not isinstance(e.value, torch.Tensor):
         return plain
-    if not verdict.alike(e.value, again.get(e.path)):
+    if e.path not in steady:
         return Difference(e.path, "values", "eager differs from itself", excused="eager itself is not deterministic")
     return verdict.judge(e.path, e.value, c.value, references.get(e.path))
 
@@ -149,11 +160,11 @@ def _fresh(run: Run, reset: Callable[[], object]) -> Sequence[Seen]:
     return run()
 
 
-def _references(eager: Run, notes: list[str]) -> tuple[dict[str, References], str]:
+def _references(eager: Run, paths: Collection[str], notes: list[str]) -> tuple[dict[str, References], str]:
     """For each output; and why they tell nothing, where the two may differ by right."""
     try:
         with Upcast() as exact_mode:
-            exact = {s.path: s.value for s in eager()}
+            exact = {s.path: s.value for s in eager() if s.path in paths}
     except Exception as error:  # whatever the model does there, eager and compiled are compared without it
         what = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         notes.append(f"there is no float64 reference ({what}); only what no rounding explains counts")
@@ -163,20 +174,18 @@ def _references(eager: Run, notes: list[str]) -> tuple[dict[str, References], st
             "these ran in their own precision in the float64 reference: " + ", ".join(sorted(exact_mode.mixed))
         )
     nudge = max(LEAST_NUDGE, 2 * exact_mode.coarsest if exact_mode.coarsest > 2.0**-20 else 0.0)
-    moved = _nudged(eager, nudge, seeds=(7,))
+    moved = _nudged(eager, nudge, (7,), paths)
     found = {path: References(value, [m.get(path) for m in moved], nudge) for path, value in exact.items()}
     return found, exact_mode.disputed
 
 
-def _nudged(
-    eager: Run, nudge: float, seeds: Sequence[int], paths: Collection[str] | None = None
-) -> list[dict[str, object]]:
-    """Twice for each seed, up and down; of `paths` alone where they are given."""
+def _nudged(eager: Run, nudge: float, seeds: Sequence[int], paths: Collection[str]) -> list[dict[str, object]]:
+    """Twice for each seed, up and down; of these `paths` alone."""
     moved: list[dict[str, object]] = []
     for seed, sign in itertools.product(seeds, (1, -1)):
         try:
             with Upcast(sign * nudge, seed=seed):
-                moved.append({s.path: s.value for s in eager() if paths is None or s.path in paths})
+                moved.append({s.path: s.value for s in eager() if s.path in paths})
         except Exception:  # a nudge may leave what the program allows, and it says so in its own way
             continue
     return moved

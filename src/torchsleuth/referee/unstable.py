@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import torch
 
-from torchsleuth.referee.verdict import Difference, References, comparable, doubles, first_of, moves_much, rms
+from torchsleuth.referee.blocks import Largest, Rms, blocks, element, shape_of, size_of, unravel
+from torchsleuth.referee.verdict import Difference, References, comparable, moves_much
 
 _SPREADS = 10.0  # how many times as far as the nudged runs lie apart
 
@@ -23,27 +24,32 @@ def far_out(
     """
     if eager.dtype is torch.bool or not comparable(given.exact, eager):
         return None
-    r = doubles(given.exact)
-    runs = [r, *(doubles(p) for p in (*given.nudged, *more) if comparable(p, eager))]
-    low, high = torch.stack(runs).amin(0), torch.stack(runs).amax(0)
-    e, c = doubles(eager), doubles(compiled)
-    least = moves_much(r, given.nudge) if eager.dtype.is_floating_point or eager.dtype.is_complex else 0.0
-    counted = (high - low > least) & low.isfinite() & high.isfinite() & e.isfinite() & c.isfinite()
-    if not bool(counted.any()):
+    runs = [p for p in (*given.nudged, *more) if isinstance(p, torch.Tensor) and comparable(p, eager)]
+    floating = eager.dtype.is_floating_point or eager.dtype.is_complex
+    unstable, size = (moves_much(given.nudge), size_of(given.exact)) if floating else (0.0, 0.0)
+    spread, apart, own, scale, worst = Rms(), Rms(), Rms(), Rms(), Largest()
+    between = (0.0, 0.0)
+    for start, (e, c, *others) in blocks(eager, compiled, given.exact, *runs):
+        r, stacked = others[0], torch.stack(others)
+        low, high = stacked.amin(0), stacked.amax(0)
+        counted = high - low > unstable * (r.abs() + size)
+        counted &= low.isfinite() & high.isfinite() & e.isfinite() & c.isfinite()
+        spread.add((high - low)[counted])
+        away = torch.where(counted, _outside(c, low, high), torch.zeros_like(c))
+        apart.add(away[counted])
+        own.add(_outside(e, low, high)[counted])
+        scale.add(r[counted])
+        if worst.add(start, away):
+            between = float(low[worst.place - start]), float(high[worst.place - start])
+    if not apart.value > _SPREADS * (spread.value + own.value):
         return None
-    spread = rms((high - low)[counted])
-    away = torch.where(counted, _outside(c, low, high), torch.zeros_like(c))
-    apart, own = rms(away[counted]), rms(_outside(e, low, high)[counted])
-    if not apart > _SPREADS * (spread + own):
-        return None
-    place = first_of(away == away.max())
+    place = unravel(worst.place, shape_of(eager))
     line = (
-        f"at {list(place)} compiled gives {c[place].item():.6g}, eager {e[place].item():.6g}, float64 "
-        f"{r[place].item():.6g}; rounding only moves it between {low[place].item():.6g} and {high[place].item():.6g}"
+        f"at {list(place)} compiled gives {element(compiled, place):.6g}, eager {element(eager, place):.6g}, float64 "
+        f"{element(given.exact, place):.6g}; rounding only moves it between {between[0]:.6g} and {between[1]:.6g}"
     )
-    scale = rms(r[counted])
-    unit = scale or 1.0
-    return Difference(path, "values", line, apart / unit, own / unit, scale)
+    unit = scale.value or 1.0
+    return Difference(path, "values", line, apart.value / unit, own.value / unit, scale.value)
 
 
 def _outside(value: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:

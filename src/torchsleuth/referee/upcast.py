@@ -15,6 +15,7 @@ import torch
 
 from torchsleuth import torch_api
 from torchsleuth.referee import equals, masks, parts, rounding
+from torchsleuth.referee.blocks import ELEMENTS
 from torchsleuth.referee.bodies import SeesBodies, mapped
 
 _NARROW = {torch.float32, torch.float16, torch.bfloat16}
@@ -89,7 +90,7 @@ class Upcast(SeesBodies):
         if self._nudge and rounding.rounds(
             func, next((d for d in kwargs.values() if isinstance(d, torch.dtype)), None)
         ):
-            return self._moved(self._cancelled(func, wide_args, wide_kwargs, result), targets)
+            return self._moved(self._cancelled(func, wide_args, wide_kwargs, result), targets, _memories(wide_args))
         return mapped(result, self._entered)
 
     def _with_bodies(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -116,13 +117,15 @@ class Upcast(SeesBodies):
         ]
         return tuple(moved) if several else moved[0]
 
-    def _moved(self, result: Any, targets: set[int]) -> Any:
-        """What was rounded, nudged; where it was written in place, in place."""
+    def _moved(self, result: Any, targets: set[int], given: set[int]) -> Any:
+        """What was rounded, nudged; in place where it is nobody else's, or was written there."""
 
         def move(value: Any) -> Any:
             if isinstance(value, torch.Tensor) and id(value) in targets:
-                return value.copy_(self._nudged(value)) if value.is_floating_point() else value
-            return self._nudged(self._entered(value))
+                return self._nudged(value, into=value) if value.is_floating_point() else value
+            wide = self._entered(value)
+            own = isinstance(wide, torch.Tensor) and wide.dtype is torch.float64 and _memories([wide]).isdisjoint(given)
+            return self._nudged(wide, into=wide if own else None)
 
         return mapped(result, move)
 
@@ -145,16 +148,26 @@ class Upcast(SeesBodies):
     def _note(self, dtype: torch.dtype) -> None:
         self.coarsest = max(self.coarsest, _EPSILON.get(dtype, 0.0))
 
-    def _nudged(self, tensor: Any, of_zero: float = 0.0) -> Any:
+    def _nudged(self, tensor: Any, of_zero: float = 0.0, into: torch.Tensor | None = None) -> Any:
         if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point() or not tensor.numel():
             return tensor
-        moved = tensor + self._nudge * self._step(tensor) * (tensor.abs() + of_zero)
+        if tensor.numel() <= ELEMENTS or not tensor.is_contiguous():
+            moved = self._nudged_part(tensor, of_zero)
+            return moved if into is None else into.copy_(moved)
+        into = torch.empty_like(tensor, dtype=torch.float64) if into is None else into
+        for part, given in zip(into.view(-1).split(ELEMENTS), tensor.view(-1).split(ELEMENTS), strict=True):
+            part.copy_(self._nudged_part(given, of_zero))
+        return into
+
+    def _nudged_part(self, tensor: torch.Tensor, of_zero: float) -> torch.Tensor:
+        moved = self._step(tensor).mul_(self._nudge).mul_(tensor.abs().add_(of_zero)).add_(tensor)
         # A zero that is not moved keeps its sign: -0.0 + 0.0 is 0.0.
         return torch.where(tensor.isfinite() & (moved != tensor), moved, tensor)
 
     def _step(self, tensor: torch.Tensor) -> torch.Tensor:
         """From -1 to 1, for each element."""
-        return torch.rand(tensor.shape, generator=self._random, dtype=torch.float64).to(tensor.device) * 2 - 1
+        drawn = torch.rand(tensor.shape, generator=self._random, dtype=torch.float64).to(tensor.device)
+        return drawn.mul_(2).sub_(1)
 
     def _draw(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         narrow_args = mapped(args, _narrow)
@@ -181,6 +194,10 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, (list, tuple)):
         return [t for one in value for t in _tensors(one)]
     return []
+
+
+def _memories(values: Sequence[Any]) -> set[int]:
+    return {t.untyped_storage().data_ptr() for t in _tensors(values) if t.layout is torch.strided}
 
 
 def _written(func: Any, args: Sequence[Any]) -> set[int]:

@@ -16,28 +16,32 @@ class Seen:
     value: Any  # a tensor that nobody writes any more, a number, or None
 
 
-def flatten(value: Any, path: str) -> Iterator[Seen]:
+def flatten(value: Any, path: str, *, copied: bool = True) -> Iterator[Seen]:
+    """Not `copied` is what nobody writes any more: it may be large."""
     if isinstance(value, torch.Tensor):
-        yield Seen(path, kept(value))
+        yield Seen(path, kept(value) if copied else plain(value))
     elif isinstance(value, Mapping):
         for key, one in value.items():
-            yield from flatten(one, f"{path}[{key!r}]")
+            yield from flatten(one, f"{path}[{key!r}]", copied=copied)
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         for name, one in zip(value._fields, value, strict=True):
-            yield from flatten(one, f"{path}.{name}")
+            yield from flatten(one, f"{path}.{name}", copied=copied)
     elif isinstance(value, (list, tuple)):
         for i, one in enumerate(value):
-            yield from flatten(one, f"{path}[{i}]")
+            yield from flatten(one, f"{path}[{i}]", copied=copied)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
-            yield from flatten(getattr(value, field.name), f"{path}.{field.name}")
+            yield from flatten(getattr(value, field.name), f"{path}.{field.name}", copied=copied)
     elif value is None or isinstance(value, (bool, int, float, complex)):
         yield Seen(path, value)
 
 
 def kept(tensor: torch.Tensor) -> torch.Tensor:
     """A copy: what compiled code returns may be overwritten by its next call."""
-    plain = tensor.detach()
-    if plain.layout is not torch.strided:
-        plain = plain.to_dense()
-    return plain.resolve_conj().resolve_neg().clone()
+    return plain(tensor).clone()
+
+
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """Without gradients, lazy bits or a layout of its own."""
+    dense = tensor.detach() if tensor.layout is torch.strided else tensor.detach().to_dense()
+    return dense.resolve_conj().resolve_neg()

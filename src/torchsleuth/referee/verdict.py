@@ -6,11 +6,14 @@ does not already change the answer: ties in comparisons, sorting and routing go 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+
+from torchsleuth.referee.blocks import Counted, Largest, Rms, blocks, element, shape_of, size_of, unravel
 
 _TIMES_EAGER = 10.0  # compiled code sums in another order, and is not called wrong for it
 _ROUNDINGS = 10.0
@@ -19,6 +22,7 @@ _TIE = "a comparison of floats that rounding decides, or a choice among equals"
 _ALL_ROUNDING = "nothing but rounding is left in it"
 BY_ROUNDING = (ROUNDING, _TIE, _ALL_ROUNDING)
 _LAST_PLACES = 100.0  # that the same kernels may be apart, where nothing makes them differ
+_COMPARED_WHOLE = {torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.complex64, torch.complex128}
 _UNSTABLE = 1e-2  # of its size: what moves so far under a nudge says nothing
 
 
@@ -42,12 +46,6 @@ class References:
     nudge: float = 0.0
 
 
-def holds_nan(value: Any) -> bool:
-    if isinstance(value, torch.Tensor):
-        return (value.is_floating_point() or value.is_complex()) and bool(doubles(value).isnan().any())
-    return isinstance(value, (float, complex)) and value != value
-
-
 def alike(eager: Any, compiled: Any) -> bool:
     """Whether nobody needs a reference to call them the same."""
     if not isinstance(eager, torch.Tensor) or not isinstance(compiled, torch.Tensor):
@@ -56,14 +54,17 @@ def alike(eager: Any, compiled: Any) -> bool:
         return False
     if not eager.dtype.is_floating_point and not eager.dtype.is_complex:
         return bool(torch.equal(eager, compiled))
-    e, c = doubles(eager), doubles(compiled)
-    same = (e == c) | (e.isnan() & c.isnan())
-    if bool(same.all()):
-        return True
-    if bool((e.isfinite() != c.isfinite()).any()):
-        return False
-    both = e.isfinite()
-    return bool(rms((e - c)[both]) <= 2 * _epsilon(eager.dtype) * rms(e[both]))
+    if eager.dtype in _COMPARED_WHOLE and torch.equal(eager, compiled):
+        return True  # most are, and this takes no memory
+    apart, size = Rms(), Rms()
+    for _, (e, c) in blocks(eager, compiled):
+        both = e.isfinite()
+        same = (both & c.isfinite()) | (e == c) | (e.isnan() & c.isnan())
+        if not bool(same.all()):
+            return False
+        apart.add((e - c)[both])
+        size.add(e[both])
+    return apart.value <= 2 * _epsilon(eager.dtype) * size.value
 
 
 def plain_difference(path: str, eager: Any, compiled: Any) -> Difference | None:
@@ -110,70 +111,80 @@ def _whole_numbers(path: str, eager: torch.Tensor, compiled: torch.Tensor, given
 
 
 def _floats(path: str, eager: torch.Tensor, compiled: torch.Tensor, given: References) -> Difference | None:
-    e, c, r = doubles(eager), doubles(compiled), doubles(given.exact)
-    near = [doubles(other) for other in given.nudged if comparable(other, eager)]
+    near = [other for other in given.nudged if comparable(other, eager)]
     limit = 0.99 * torch.finfo(eager.dtype).max
-    stable = torch.ones_like(e, dtype=torch.bool)
-    much = moves_much(r, given.nudge)
-    for p in near:
-        stable &= (p.isfinite() == r.isfinite()) & ~((p - r).abs() > much)
-    agrees = (e.isfinite() == r.isfinite()) & (e.isnan() == r.isnan()) & ~(r.isfinite() & (r.abs() > limit))
-    other_class = stable & agrees & ((c.isnan() != e.isnan()) | (c.isinf() != e.isinf()) | (e.isinf() & (c != e)))
-    if bool(other_class.any()):
-        place = first_of(other_class)
-        line = (
-            f"{int(other_class.sum())} of {e.numel()} elements; at {list(place)} compiled gives {c[place].item():g}, "
-            f"eager {e[place].item():g}, float64 {r[place].item():g}"
+    unstable, size = moves_much(given.nudge), size_of(given.exact)
+    other_class, finite_in_one = Counted(), Counted()
+    scale, worse, own, moved = Rms(), Rms(), Rms(), [Rms() for _ in near]
+    worst = Largest()
+    for start, (e, c, r, *others) in blocks(eager, compiled, given.exact, *near):
+        stable = torch.ones_like(e, dtype=torch.bool)
+        much = unstable * (r.abs() + size)
+        for p in others:
+            stable &= (p.isfinite() == r.isfinite()) & ~((p - r).abs() > much)
+        agrees = (e.isfinite() == r.isfinite()) & (e.isnan() == r.isnan()) & ~(r.isfinite() & (r.abs() > limit))
+        unlike = (c.isnan() != e.isnan()) | (c.isinf() != e.isinf()) | (e.isinf() & (c != e))
+        other_class.add(start, stable & agrees & unlike)
+        finite_in_one.add(start, e.isfinite() != c.isfinite())
+        counted = stable & e.isfinite() & c.isfinite() & r.isfinite()
+        scale.add(r[counted])
+        worse.add((c - r)[counted])
+        own.add((e - r)[counted])
+        for total, p in zip(moved, others, strict=True):
+            total.add((p - r)[counted])
+        worst.add(start, torch.where(counted, (c - r).abs(), torch.zeros_like(e)))
+    if other_class.count:
+        line = f"{other_class.count} of {math.prod(shape_of(eager))} elements; " + _at(
+            other_class.place, "g", compiled=compiled, eager=eager, float64=given.exact
         )
         return Difference(path, "nan", line, 1.0)
-    counted = stable & e.isfinite() & c.isfinite() & r.isfinite()
-    scale = rms(r[counted])
-    worse, own = rms((c - r)[counted]), rms((e - r)[counted])
-    moved = max((rms((p - r)[counted]) for p in near), default=0.0)
-    moved *= 2.0**-23 / given.nudge if given.nudge else 0.0
-    explained = _TIMES_EAGER * max(own, moved) + _ROUNDINGS * _epsilon(eager.dtype) * scale
-    unit = scale or 1.0
-    if not bool(counted.any()):
-        if bool((e.isfinite() != c.isfinite()).any()):
-            return Difference(path, "nan", _classes(e, c, r), excused="float64 sides with compiled, not with eager")
-        return Difference(path, "values", "all of it is rounding", excused=_ALL_ROUNDING)
-    away = torch.where(counted, (c - r).abs(), torch.zeros_like(e))
-    place = _unravel(int(away.argmax()), e.shape)
-    line = (
-        f"RMS error against float64: compiled {worse:.3g}, eager {own:.3g}; "
-        f"worst at {list(place)}: compiled {c[place].item():.6g}, eager {e[place].item():.6g}, "
-        f"float64 {r[place].item():.6g}"
+    sides = Difference(
+        path, "nan", _at(finite_in_one.place, "g", compiled=compiled, eager=eager, float64=given.exact),
+        excused="float64 sides with compiled, not with eager",
+    )  # fmt: skip
+    if not scale.count:
+        return (
+            sides if finite_in_one.count else Difference(path, "values", "all of it is rounding", excused=_ALL_ROUNDING)
+        )
+    noise = max((m.value for m in moved), default=0.0) * (2.0**-23 / given.nudge if given.nudge else 0.0)
+    explained = _TIMES_EAGER * max(own.value, noise) + _ROUNDINGS * _epsilon(eager.dtype) * scale.value
+    unit = scale.value or 1.0
+    line = f"RMS error against float64: compiled {worse.value:.3g}, eager {own.value:.3g}; worst " + _at(
+        worst.place, ".6g", compiled=compiled, eager=eager, float64=given.exact
     )
-    if worse > explained:
-        return Difference(path, "values", line, worse / unit, own / unit, scale)
-    if bool((e.isfinite() != c.isfinite()).any()):
-        return Difference(path, "nan", _classes(e, c, r), excused="float64 sides with compiled, not with eager")
-    return Difference(path, "values", line, worse / unit, own / unit, scale, ROUNDING)
+    found = Difference(path, "values", line, worse.value / unit, own.value / unit, scale.value)
+    if worse.value > explained:
+        return found
+    return sides if finite_in_one.count else replace(found, excused=ROUNDING)
 
 
-def moves_much(reference: torch.Tensor, nudge: float) -> torch.Tensor:
-    """For each element: how far it may move under a nudge and still say something."""
-    return max(_UNSTABLE, 8 * nudge) * (reference.abs() + rms(reference[reference.isfinite()]))
+def moves_much(nudge: float) -> float:
+    """How far an element may move under a nudge and still say something, in sizes of its own and of all together."""
+    return max(_UNSTABLE, 8 * nudge)
 
 
 def beyond(path: str, eager: torch.Tensor, compiled: torch.Tensor, moved: Sequence[Any]) -> Difference | None:
     """Of the same kernels: more apart than eager is from itself, moved in the last place."""
-    near = [doubles(other) for other in moved if comparable(other, eager)]
+    near = [other for other in moved if comparable(other, eager)]
     if not near or not eager.dtype.is_floating_point:
         return None
-    e, c = doubles(eager), doubles(compiled)
-    counted = e.isfinite() & c.isfinite()
-    scale, apart = rms(e[counted]), rms((c - e)[counted])
-    noise = max(rms((other - e)[counted]) for other in near)
-    if not apart > _TIMES_EAGER * noise + _LAST_PLACES * _epsilon(eager.dtype) * scale:
+    scale, apart, noises, worst = Rms(), Rms(), [Rms() for _ in near], Largest()
+    for start, (e, c, *others) in blocks(eager, compiled, *near):
+        counted = e.isfinite() & c.isfinite()
+        scale.add(e[counted])
+        apart.add((c - e)[counted])
+        for total, p in zip(noises, others, strict=True):
+            total.add((p - e)[counted])
+        worst.add(start, torch.where(counted, (c - e).abs(), torch.zeros_like(e)))
+    noise = max(n.value for n in noises)
+    if not apart.value > _TIMES_EAGER * noise + _LAST_PLACES * _epsilon(eager.dtype) * scale.value:
         return None
-    away = torch.where(counted, (c - e).abs(), torch.zeros_like(e))
-    place = _unravel(int(away.argmax()), e.shape)
     line = (
-        f"RMS difference from eager {apart:.3g}, where the same kernels may be {noise:.3g} apart; "
-        f"worst at {list(place)}: compiled {c[place].item():.6g}, eager {e[place].item():.6g}"
+        f"RMS difference from eager {apart.value:.3g}, where the same kernels may be {noise:.3g} apart; worst "
+        + _at(worst.place, ".6g", compiled=compiled, eager=eager)
     )
-    return Difference(path, "values", line, apart / (scale or 1.0), noise / (scale or 1.0), scale)
+    unit = scale.value or 1.0
+    return Difference(path, "values", line, apart.value / unit, noise / unit, scale.value)
 
 
 def _without_reference(path: str, eager: torch.Tensor, compiled: torch.Tensor) -> Difference:
@@ -186,34 +197,30 @@ def _without_reference(path: str, eager: torch.Tensor, compiled: torch.Tensor) -
             f"{compiled[place].item()}, eager {eager[place].item()}"
         )
         return Difference(path, "values", line, float(differ.double().mean()))
-    e, c = doubles(eager), doubles(compiled)
-    both = e.isfinite() & c.isfinite()
-    error, scale = rms((e - c)[both]), rms(e[both])
-    if bool((e.isnan() != c.isnan()).any()):
-        return Difference(path, "nan", _classes(e, c, None), 1.0)
-    away = torch.where(both, (c - e).abs(), torch.zeros_like(e))
-    place = _unravel(int(away.argmax()), e.shape)
+    apart, scale, nans, worst = Rms(), Rms(), Counted(), Largest()
+    for start, (e, c) in blocks(eager, compiled):
+        both = e.isfinite() & c.isfinite()
+        apart.add((e - c)[both])
+        scale.add(e[both])
+        nans.add(start, e.isnan() != c.isnan())
+        worst.add(start, torch.where(both, (c - e).abs(), torch.zeros_like(e)))
+    if nans.count:
+        return Difference(path, "nan", _at(nans.place, "g", compiled=compiled, eager=eager), 1.0)
+    unit = scale.value or 1.0
     line = (
-        f"RMS difference from eager {error:.3g} at a size of {scale:.3g}, without a float64 reference; "
-        f"worst at {list(place)}: compiled {c[place].item():.6g}, eager {e[place].item():.6g}"
+        f"RMS difference from eager {apart.value:.3g} at a size of {scale.value:.3g}, without a float64 reference; "
+        "worst " + _at(worst.place, ".6g", compiled=compiled, eager=eager)
     )
     loose = max(1e-3, 30 * _epsilon(eager.dtype))
-    excused = "" if error > loose * (scale or 1.0) else ROUNDING
-    return Difference(path, "values", line, error / (scale or 1.0), excused=excused)
+    return Difference(path, "values", line, apart.value / unit, excused="" if apart.value > loose * unit else ROUNDING)
 
 
 def comparable(reference: Any, eager: torch.Tensor) -> bool:
-    return isinstance(reference, torch.Tensor) and reference.shape == eager.shape
-
-
-def doubles(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.dtype.is_complex:
-        return torch.view_as_real(tensor.to(torch.complex128))
-    return tensor.to(torch.float64)
-
-
-def rms(tensor: torch.Tensor) -> float:
-    return float(tensor.square().mean().sqrt()) if tensor.numel() else 0.0
+    return (
+        isinstance(reference, torch.Tensor)
+        and reference.shape == eager.shape
+        and reference.dtype.is_complex == eager.dtype.is_complex
+    )
 
 
 def _epsilon(dtype: torch.dtype) -> float:
@@ -221,21 +228,16 @@ def _epsilon(dtype: torch.dtype) -> float:
 
 
 def first_of(mask: torch.Tensor) -> tuple[int, ...]:
-    return _unravel(int(mask.flatten().to(torch.uint8).argmax()), mask.shape)
+    return unravel(int(mask.flatten().to(torch.uint8).argmax()), mask.shape)
 
 
-def _unravel(index: int, shape: Sequence[int]) -> tuple[int, ...]:
-    found: list[int] = []
-    for size in reversed(shape):
-        found.append(index % size)
-        index //= size
-    return tuple(reversed(found))
-
-
-def _classes(e: torch.Tensor, c: torch.Tensor, r: torch.Tensor | None) -> str:
-    place = first_of((e.isnan() != c.isnan()) | (e.isfinite() != c.isfinite()))
-    reference = f", float64 {r[place].item():g}" if r is not None else ""
-    return f"at {list(place)} compiled gives {c[place].item():g}, eager {e[place].item():g}{reference}"
+def _at(index: int, how: str, *, compiled: torch.Tensor, **others: torch.Tensor) -> str:
+    """What each has there: at [0, 3] compiled gives 1, eager 2."""
+    if not compiled.numel():
+        return "nowhere"
+    place = unravel(index, shape_of(compiled))
+    rest = "".join(f", {name} {element(tensor, place):{how}}" for name, tensor in others.items())
+    return f"at {list(place)} compiled gives {element(compiled, place):{how}}{rest}"
 
 
 def _unequal(path: str, eager: Any, compiled: Any) -> Difference:

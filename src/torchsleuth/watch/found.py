@@ -39,6 +39,7 @@ class Summary:
     excused: tuple[str, ...] = ()  # differences from eager that are no fault of compiled code
     reference: Process | None = None  # that compiled something
     exit_code: int | None = None  # None: it did not end in time
+    too_large: int = 0  # graphs that were not compared for want of memory
 
 
 def summarise(session: Path, exit_code: int | None) -> Summary:
@@ -75,6 +76,7 @@ def summarise(session: Path, exit_code: int | None) -> Summary:
         tuple(str(line) for p in everyone for e in p.of("numbers") for line in e.get("excused", ())),
         next((p for p in everyone if p.of("graph")), everyone[0] if everyone else None),
         exit_code,
+        sum(len({e.get("graph") for e in p.of("too-large")}) for p in everyone),
     )
 
 

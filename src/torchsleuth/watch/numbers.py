@@ -14,14 +14,20 @@ from torchsleuth.referee.graph import Before, check_call, check_graph
 from torchsleuth.referee.referee import Report
 from torchsleuth.referee.verdict import Difference
 from torchsleuth.watch.capture import Record
+from torchsleuth.watch.free_memory import room_to_compare
 from torchsleuth.watch.schedule import Schedule
 
 _KINDS = ("type", "shape", "dtype")
 
 
-def before(schedule: Schedule, record: Record, inputs: Sequence[Any]) -> Before | None:
+def before(schedule: Schedule, record: Record, inputs: Sequence[Any], too_large: Callable[[], None]) -> Before | None:
     """What a call that is to be compared will be given; None: it is not looked at."""
-    return Before.of(inputs) if record.eager is not None and schedule.due(record.number, record.calls) else None
+    if record.eager is None or not schedule.due(record.number, record.calls):
+        return None
+    if not room_to_compare(inputs):
+        too_large()
+        return None
+    return Before.of(inputs)
 
 
 def look(

@@ -232,7 +232,10 @@ class Observer:
     def _before_numbers(self, record: Record, args: Sequence[Any]) -> Any:
         from torchsleuth.watch import numbers
 
-        return numbers.before(self._schedule, record, args)
+        def too_large() -> None:
+            self.outbox.event("too-large", graph=record.number)
+
+        return numbers.before(self._schedule, record, args, too_large)
 
     @guarded
     def _look_at_numbers(
