@@ -45,8 +45,7 @@ def test_a_forward_is_run_twice_with_inputs_of_its_own() -> None:
         "    torch.manual_seed(0)\n"
         "    x = torch.randn(2, 3)\n"
         "    w = torch.randn(2, 3)\n"
-        "    out = f(x, w)\n"
-        "    return out\n"
+        "    return f(x, w)\n"
         "\n"
         "compiled, eager = run(torch.compile(f)), run(f)\n"
         "torch.testing.assert_close(compiled, eager, equal_nan=True)\n"
@@ -66,14 +65,19 @@ def test_a_graph_that_writes_shows_what_is_left_in_its_inputs() -> None:
 
 def test_only_what_is_asked_for_is_compared() -> None:
     assert "    return x\n" in render(replace(case("add_", op=Op.CALL_METHOD), check=Check(only=("x",)))).source
-    assert "    out = f(x)\n    return out\n" in render(replace(case(), check=Check(only=("out[0]",)))).source
-    assert "    return out\n" in render(replace(case(), check=Check(only=("gone",)))).source
+    assert "    return f(x)\n" in render(replace(case(), check=Check(only=("out[0]",)))).source
+    assert "    return f(x)\n" in render(replace(case(), check=Check(only=("gone",)))).source
 
 
 def two_results() -> Case:
     whole = case()
     output = replace(whole.graph.output, args=((Ref("y"), Ref("z")),))
     return replace(whole, graph=replace(whole.graph, nodes=(*whole.graph.nodes[:-1], output)), check=Check())
+
+
+def test_what_is_called_under_a_mode_is_returned_from_there() -> None:
+    text = render(replace(case(), surroundings=Surroundings(grad=False))).source
+    assert "    with torch.no_grad():\n        return f(x)\n" in text
 
 
 def test_of_several_results_the_one_that_is_asked_for_is_compared() -> None:
@@ -87,7 +91,7 @@ def test_a_graph_that_is_handed_over_keeps_the_tuple_around_its_only_result(phas
     text = render(replace(case(phase=phase), check=Check(tangents="ones")), Form.BACKEND).source
     assert "    (out,) = f(x, w)\n" in text
     assert ("    out.sum().backward()\n" in text) == phase.backward
-    assert "    out = f(x, w)\n" in render(two_results(), Form.BACKEND).source
+    assert "    return f(x, w)\n" in render(two_results(), Form.BACKEND).source
 
 
 def test_without_results_only_what_is_written_is_compared() -> None:

@@ -8,7 +8,7 @@ import pytest
 from toys import SQUARE, case_of, chain, needs, reduced, targets
 
 from torchsleuth.case.failure import Phase
-from torchsleuth.case.ir import Node, Op, Ref
+from torchsleuth.case.ir import Node, Op, Ref, Value
 from torchsleuth.case.model import (
     Autocast,
     Backend,
@@ -292,3 +292,59 @@ def test_the_source_of_operators_and_kernels_that_are_gone_goes_too():
     nodes = tuple(replace(n, target="torch.ops.my.op.default") if n.target == used else n for n in case.graph.nodes)
     calling = replace(case, graph=replace(case.graph, nodes=nodes), surroundings=Surroundings(code=codes))
     assert next(surroundings.propose(calling)).surroundings.code == (own,)
+
+
+@pytest.mark.parametrize("phase", [Phase.COMPILE_FORWARD, Phase.RUN_FORWARD])
+def test_smaller_sizes_are_tried_again_once_places_are_plain_numbers(phase):
+    """Places up to 24 forbid a table of two rows; once they are all the same, it may be as small as any."""
+    nodes = [
+        Node("table", Op.PLACEHOLDER, "table", value=replace(SQUARE, shape=(24,))),
+        Node("places", Op.PLACEHOLDER, "places", value=Value("torch.int64", (90,), (1,))),
+        Node("scatter", Op.CALL_METHOD, "scatter", (Ref("table"), 0, Ref("places"), 1.0), value=SQUARE),
+        Node("output", Op.OUTPUT, "output", ((Ref("scatter"),),)),
+    ]
+    case = case_of(nodes, 2)
+    table = replace(case.inputs[0], shape=(24,), stride=(1,))
+    places = replace(case.inputs[1], dtype="torch.int64", shape=(90,), stride=(1,), low=0, high=23)
+
+    def fails(candidate: Case) -> bool:
+        rows, count = (v.shape[0] for v in candidate.inputs)
+        in_range = rows >= 24 or candidate.inputs[1].fill in ("ones", "zeros")
+        return in_range and count > rows and len(targets(candidate)) == 1
+
+    best, _ = reduced(replace(case, inputs=(table, places), phase=phase), fails)
+    assert [v.shape for v in best.inputs] == [(2,), (3,)]
+
+
+def places(**changes: object) -> Case:
+    """A table of twelve rows, and random places in it."""
+    nodes = [
+        Node("table", Op.PLACEHOLDER, "table", value=replace(SQUARE, shape=(12, 12))),
+        Node("rows", Op.PLACEHOLDER, "rows", value=Value("torch.int64", (5,), (1,))),
+        Node("taken", Op.CALL_FUNCTION, "operator.getitem", (Ref("table"), Ref("rows")), value=SQUARE),
+        Node("output", Op.OUTPUT, "output", ((Ref("taken"),),)),
+    ]
+    case = case_of(nodes, 2)
+    table = replace(case.inputs[0], shape=(12, 12), stride=(12, 1))
+    rows = replace(case.inputs[1], dtype="torch.int64", shape=(5,), stride=(1,), low=0, high=9)
+    return replace(case, inputs=(table, replace(rows, **changes)))
+
+
+def test_places_stay_in_what_becomes_smaller():
+    for candidate in shapes.propose(places()):
+        table, rows = candidate.inputs
+        assert rows.high < min(table.shape)
+    assert next(shapes.propose(places())).inputs[1].high == 1
+    best, _ = reduced(places(), lambda c: c.inputs[1].high < min(c.inputs[0].shape))
+    assert [v.shape for v in best.inputs] == [(2,), (2,)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"low": -3}, {"low": None, "high": None}, {"fill": "zeros"}, {"high": 50}, {"dtype": "torch.float32"}],
+)
+def test_numbers_that_are_no_places_there_stay_as_they_are(changes):
+    case = places(**changes)
+    assert {(c.inputs[1].low, c.inputs[1].high) for c in shapes.propose(case)} == {
+        (case.inputs[1].low, case.inputs[1].high)
+    }

@@ -13,7 +13,7 @@ from toy_placing import WHOLE, ToyJudge, ToyPlacing, calls_relu
 from toys import targets
 
 from torchsleuth.case.ir import Source
-from torchsleuth.case.model import Case
+from torchsleuth.case.model import Case, Tensor
 from torchsleuth.case.program import Form
 from torchsleuth.investigate import checkpoints
 from torchsleuth.investigate.climbing import climbed
@@ -78,6 +78,18 @@ def test_what_fails_in_no_fresh_process_is_not_reduced_further(tmp_path: Path) -
     assert known is None
     settled = next(at for at, source in enumerate(judge.asked) if "torch.sin(" not in source)
     assert len(judge.asked) - settled <= 2, "nothing was made simpler"
+
+
+def test_where_the_simpler_script_is_no_good_no_operator_comes_back(tmp_path: Path) -> None:
+    """Simplified inputs may pass in the judge by chance and fail in eager elsewhere; what was verified before stays."""
+    plain = [value.shape for value in WHOLE.inputs if isinstance(value, Tensor)]
+    placing = ToyPlacing(Plan(), good=lambda case: [v.shape for v in case.inputs if isinstance(v, Tensor)] == plain)
+    finding, known = reduction(tmp_path, placing, ToyJudge(calls_relu)).run(FOUND)
+    assert placing.placed == [(["relu"], 1), (["relu"], 3), (["relu"], 3)]
+    assert finding.repro is not None
+    assert (finding.repro.ops, finding.repro.runs) == (1, 3)
+    assert known is not None
+    assert targets(known.case) == ["relu"]
 
 
 def test_what_turns_out_to_come_and_go_is_reduced_once_more(tmp_path: Path) -> None:

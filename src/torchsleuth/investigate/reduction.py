@@ -54,6 +54,7 @@ class Reduction:
         pace = Pace(self.cost, operators(self.whole.graph))
         hopeless = False  # nothing is verified, and what was to be first fails in no fresh process
         aside = 0  # judgements that had nothing to do with making it smaller
+        verified: list[tuple[Case, Way]] = []  # what took its place on the way, the last of them
 
         def better(smaller: Case, way: Way) -> None:
             if (way.form, way.data) == (self.way.form, self.way.data):
@@ -67,12 +68,13 @@ class Reduction:
                 verify(best, way)
 
         def verify(case: Case, way: Way) -> None:
-            nonlocal finding, hopeless, aside
+            nonlocal finding, hopeless, aside, verified
             if plan.stopped() or (finding.repro and finding.repro.ops <= operators(case.graph)):
                 return
-            judged = self.bench.judged
+            judged, had = self.bench.judged, finding.repro
             with pace.spending(operators(case.graph)):
                 finding = self._put_in_place(finding, named, self._with_tolerance(case, way), way, runs=1)
+            verified = [(case, way)] if finding.repro is not had else verified
             hopeless = not finding.reproduced and not finding.chance.flaky
             aside += self.bench.judged - judged
 
@@ -96,9 +98,12 @@ class Reduction:
             culprit=_diverging(finding.culprit, found.diverging.blamed if found.diverging else None),
             divergence=_by_operator(found.diverging),
         )
-        for one, its in ((smallest, way), *checkpoints.larger_than(smallest)):
+        for one, its in ((smallest, way), *verified, *checkpoints.larger_than(smallest)):
             if plan.stopped():
                 break
+            in_place = bool(verified) and one is not smallest and one is not verified[0][0]
+            if in_place and finding.repro and finding.repro.ops <= operators(one.graph):
+                continue  # what simplifying made of it is no good, and that is no reason for more operators
             one = self._with_tolerance(one, its)
             placed = self._put_in_place(finding, named, one, its, runs=3)
             if placed.repro is not finding.repro:

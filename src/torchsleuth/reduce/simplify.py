@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 
 from torchsleuth.case import user_kernels
 from torchsleuth.case.ir import operators
-from torchsleuth.case.model import Case
+from torchsleuth.case.model import Case, Tensor
+from torchsleuth.reduce.edit import is_floating
 from torchsleuth.reduce.oracle import Oracle
 from torchsleuth.reduce.passes import Pass
 
 Say = Callable[[str], None]
+_Situation = tuple[int, int, tuple[str, ...]]
 
 
 class Simplifier:
@@ -18,7 +20,7 @@ class Simplifier:
         self._oracle = oracle
         self._width = width
         self._say = say
-        self._refused: dict[str, tuple[int, int]] = {}  # pass -> proposals and operators when it last had no success
+        self._refused: dict[str, _Situation] = {}  # pass -> when it last had no success
         self._had: set[str | None] = set()  # texts that were the best already: two passes may undo each other's work
 
     def round(self, passes: Sequence[Pass]) -> bool:
@@ -51,10 +53,11 @@ class Simplifier:
     def _improve(self, step: Pass) -> bool:
         """Tries the pass's proposals in order, the boldest alone, then some at once; True when one was kept.
 
-        A pass that was refused is asked again only where it proposes another number of things, or to fewer operators.
+        A pass that was refused is asked again only where it proposes another number of things, to fewer operators, or
+        where whole numbers have become others: places and lengths, which forbade smaller sizes.
         """
         proposals: list[Case] = list(step.propose(self._oracle.best))
-        situation = len(proposals), operators(self._oracle.best.graph)
+        situation = len(proposals), operators(self._oracle.best.graph), _whole_numbers(self._oracle.best)
         if self._refused.get(step.name) == situation:
             return False
         for start in (0, *range(1, len(proposals), self._width)):
@@ -75,3 +78,8 @@ class Simplifier:
             return False
         self._oracle.accept(case)
         return True
+
+
+def _whole_numbers(case: Case) -> tuple[str, ...]:
+    """How each input of integers is made."""
+    return tuple(v.fill for v in case.inputs if isinstance(v, Tensor) and not is_floating(v.dtype))

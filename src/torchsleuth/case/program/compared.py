@@ -60,14 +60,17 @@ def write_runs(script: Script, target: Callable, arguments: Sequence[str]) -> No
         lines.append("torch.manual_seed(0)")
     lines += arguments
     shown = _shown(case, check, target)
+    opened = target.keeps_tuple and only_result(case.graph.output.args[0]) is not None
     call = f"f({', '.join(target.arguments)})"
-    if case.phase.backward or any(_RESULT.fullmatch(name) for name, _ in shown):
-        opened = target.keeps_tuple and only_result(case.graph.output.args[0]) is not None
-        call = f"{'(out,)' if opened else 'out'} = {call}"
-    lines += frame.within(frame.contexts(case.surroundings), [call])
-    if case.phase.backward:
-        lines += _backward(case, check)
-    lines.append(f"return {', '.join(expression for _, expression in shown)}")
+    contexts = frame.contexts(case.surroundings)
+    if shown == [("out", "out")] and not case.phase.backward and not opened:
+        lines += frame.within(contexts, [f"return {call}"])
+    else:
+        if case.phase.backward or any(_RESULT.fullmatch(name) for name, _ in shown):
+            call = f"{'(out,)' if opened else 'out'} = {call}"
+        lines += frame.within(contexts, [call])
+        lines += _backward(case, check) if case.phase.backward else []
+        lines.append(f"return {', '.join(expression for _, expression in shown)}")
     script.definitions += ["def run(f):", *(f"    {line}" for line in lines), "", ""]
     if script.refereed:
         script.imports.add("from torchsleuth.referee.script import check")

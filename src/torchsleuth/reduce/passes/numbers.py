@@ -9,6 +9,7 @@ from dataclasses import replace
 from torchsleuth.case.effects import writes_by_index
 from torchsleuth.case.model import Case, Storage, Tensor
 from torchsleuth.case.program import CannotRender, observed
+from torchsleuth.reduce.edit import is_floating
 from torchsleuth.reduce.passes.inputs import _changed
 
 _MOST_ELEMENTS = 64  # that stand in a script as a literal
@@ -33,14 +34,15 @@ def plain_tangents(case: Case) -> Iterator[Case]:
 
 
 def made_inputs(case: Case) -> Iterator[Case]:
-    """Ones, zeros, counted or few plain elements instead of random ones; made instead of read."""
-    if case.phase.compiling:
-        return
+    """Ones, zeros, counted or few plain elements instead of random ones; made instead of read.
+
+    What only compiles is asked for no numbers but whole ones: places and lengths forbid smaller sizes.
+    """
     storages = list(case.storages)
     written_by_index = writes_by_index(case.graph)
 
     def made(tensor: Tensor, fill: str) -> Tensor:
-        if "zero" in tensor.flags or _shared(case, tensor):
+        if "zero" in tensor.flags or _shared(case, tensor) or (case.phase.compiling and is_floating(tensor.dtype)):
             return tensor
         if _order(tensor.fill) <= _order(fill) and not case.storages[tensor.storage].kept:
             return tensor  # no plainer than what it is

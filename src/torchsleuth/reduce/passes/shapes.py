@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from torchsleuth.case.ir import Arg, Graph, Node, Op, map_args
-from torchsleuth.case.model import Case, Storage, Tensor
+from torchsleuth.case.model import Case, Input, Storage, Tensor
 from torchsleuth.case.program.values import contiguous_stride
+from torchsleuth.reduce.edit import is_floating
 
 _MOST_ALONE = 8
 _UNKNOWN = "unknown"  # a size that follows from the inputs in a way that is not known here: a symbol that nobody binds
@@ -57,6 +58,12 @@ def _with_one_resized(case: Case, number: int, dim: int, size: int) -> Case:
     smaller = replace(tensor, shape=shape, stride=_like(tensor, shape), offset=0, storage=len(case.storages))
     mine = case.graph.placeholders[number].name
 
+    def in_range(value: Input) -> Input:
+        if not isinstance(value, Tensor):
+            return value
+        low, high = _in_range(value, {old: size})
+        return replace(value, low=low, high=high)
+
     def resized(node: Node) -> Node:
         if node.value is None or old not in node.value.shape or (node.op is Op.PLACEHOLDER and node.name != mine):
             return node
@@ -67,7 +74,7 @@ def _with_one_resized(case: Case, number: int, dim: int, size: int) -> Case:
     return replace(
         case,
         graph=replace(case.graph, nodes=tuple(map(resized, case.graph.nodes))),
-        inputs=(*case.inputs[:number], smaller, *case.inputs[number + 1 :]),
+        inputs=tuple(smaller if i == number else in_range(v) for i, v in enumerate(case.inputs)),
         storages=(*case.storages, Storage(0)),
     )
 
@@ -77,6 +84,8 @@ def _resized(case: Case, to: Mapping[int, int], *, constants: bool) -> Case:
 
     def smaller(tensor: Tensor) -> Tensor:
         shape = tuple(to.get(s, s) for s in tensor.shape)
+        low, high = _in_range(tensor, to)
+        tensor = replace(tensor, low=low, high=high)
         if shape == tensor.shape:
             return tensor
         storages.append(Storage(0))
@@ -91,6 +100,15 @@ def resized_graph(graph: Graph, to: Mapping[int, int], *, constants: bool) -> Gr
     if constants:
         graph = replace(graph, nodes=tuple(_with_constants(n, to) for n in graph.nodes))
     return replace(graph, nodes=tuple(_as_large(n, to) for n in graph.nodes))
+
+
+def _in_range(tensor: Tensor, to: Mapping[int, int]) -> tuple[int | float | None, int | float | None]:
+    """The range of random whole numbers; those that may be places in what becomes smaller become smaller with it."""
+    low, high = tensor.low, tensor.high
+    if tensor.fill or is_floating(tensor.dtype) or type(low) is not int or type(high) is not int or low < 0:
+        return low, high
+    limit = min((small - 1 for size, small in to.items() if high < size), default=high)
+    return (low, high) if limit >= high else (min(low, max(0, limit)), max(0, limit))
 
 
 def _like(tensor: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
