@@ -32,9 +32,10 @@ class Reruns:
     kinds: Summary
     fails: bool  # with compilation off
     passes: Mapping[str, bool | None]  # by backend, or "alone", "uncached", "casts"; None: it did not end
+    strides: Summary
 
     def with_numbers(self, wanted: str) -> Summary:
-        return self.kinds if wanted == "kinds" else self.numbers
+        return {"kinds": self.kinds, "strides": self.strides}.get(wanted, self.numbers)
 
     def fails_in_eager(self) -> bool:
         return self.fails
@@ -57,15 +58,18 @@ def looked(
     kinds: bool = False,
     excused: bool = False,
     fails: bool = False,
+    strides: str = "",
     **passes: bool | None,
 ) -> wrong_numbers.Looked:
     process = Process(tmp_path, {}, (), Stage())
     first = Summary(1, 1, (), reference=process, exit_code=1)
     found = Found(failure_of("values", Phase.RUN_FORWARD, "", "out is wrong"), None, process)
     numbers = replace(
-        first, found=(found,) if wrong else (), exit_code=compared, excused=("out[0]: rounding",) if excused else ()
-    )
-    again: Any = Reruns(numbers, replace(first, found=(found,) if kinds else ()), fails, passes)
+        first, found=(found,) if wrong else (), exit_code=compared, excused=("out[0]: rounding",) if excused else (),
+        strides=bool(strides),
+    )  # fmt: skip
+    kept = replace(first, found=(found,) if strides == "kept" else ())
+    again: Any = Reruns(numbers, replace(first, found=(found,) if kinds else ()), fails, passes, kept)
     return wrong_numbers.look(first, again, lambda _: None)
 
 
@@ -91,6 +95,10 @@ def looked(
         ({**_BELOW, "excused": True, "aot_eager": False}, "aot", "AOTAutograd is to blame"),
         # It is no matter of rounding, although there is some.
         ({**_BELOW, "excused": True, "sleuth_nudged": True, "casts": False}, "inductor", "Inductor is to blame"),
+        ({**_BELOW, "strides": "kept"}, "", "(the strides) of a result"),
+        ({**_BELOW, "strides": "not kept"}, "inductor", "Inductor is to blame"),
+        ({"eager": False, "strides": "kept"}, "dynamo", "Dynamo is to blame"),
+        ({"fails": True, "strides": "kept"}, None, "fails with compilation off, too"),
         # A rerun that Ctrl-C or its time limit ended blames nobody.
         ({"eager": None}, None, "not seen to end"),
         ({"eager": True, "aot_eager": None}, None, "not seen to end"),
@@ -122,7 +130,7 @@ def test_a_program_that_died_only_when_it_was_compared_is_looked_at_as_it_fails(
 @pytest.mark.parametrize(("fails", "blamed"), [(False, "dynamo"), (True, None)])
 def test_a_program_that_dies_before_there_is_a_graph(tmp_path: Path, fails: bool, blamed: str | None) -> None:
     summary = Summary(1, 0, (), reference=Process(tmp_path, {}, (), Stage()), exit_code=-11)
-    again: Any = Reruns(summary, summary, fails, {})
+    again: Any = Reruns(summary, summary, fails, {}, summary)
     looked = wrong_numbers.died_before_graphs(summary, 11, again, lambda _: None)
     if blamed is None:
         assert not looked.summary.found

@@ -173,6 +173,31 @@ def test_a_program_that_differs_although_no_graph_does_is_reproduced_from_its_so
     assert any("the backend is to blame" in note for note in result["notes"])
 
 
+def test_a_result_in_another_order_of_memory_is_found_where_no_number_is_wrong(run_cli: RunCli, tmp_path: Path) -> None:
+    script = torch_script(
+        tmp_path,
+        """
+    def in_rows(gm, inputs):
+        return lambda *args: tuple(t.contiguous() for t in gm(*args))
+
+    def f(x):
+        y = x.sin().cos()
+        return y.t().add(1)
+
+    torch.compile(f, backend=in_rows)(torch.ones(2, 3)).t().view(-1)  # in eager, it is one row after the other
+    """,
+    )
+    result = found(run_cli, script, tmp_path / "out", "--budget", "300")
+    [failure] = result["failures"]
+    assert failure["fingerprint"] == "accuracy: stride"
+    assert failure["repro"]["form"] == "torch.compile"
+    assert failure["repro"]["verified"]
+    assert failure["repro"]["ops"] == 1
+    assert failure["culprit"]["source"] == "program.py:8"
+    assert "check_stride=True" in (tmp_path / "out/repro.py").read_text()
+    assert any("(the strides) of a result" in note for note in result["notes"])
+
+
 def test_random_numbers_that_differ_by_design_are_said_to(run_cli: RunCli, tmp_path: Path) -> None:
     script = torch_script(
         tmp_path,

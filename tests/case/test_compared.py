@@ -109,6 +109,12 @@ def test_nans_are_called_equal_only_where_eager_gives_some() -> None:
     assert "assert_close(compiled, eager)\n" in render(replace(case(), check=Check(nans=False))).source
 
 
+def test_strides_are_compared_where_they_are_what_is_wrong() -> None:
+    asked = replace(case(), check=Check(nans=False, strides=True))
+    assert "assert_close(compiled, eager, check_stride=True)\n" in render(asked).source
+    assert ", strides=True)" in render(asked, refereed=True).source
+
+
 def test_tolerances_are_said_where_they_are_needed() -> None:
     text = render(replace(case(), check=Check(rtol=3.3e-4, atol=1e-2))).source
     assert "equal_nan=True, rtol=0.0003, atol=0.01)" in text

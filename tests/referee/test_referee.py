@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 
 from torchsleuth.referee.graph import check_graph, copies, observe
-from torchsleuth.referee.referee import Report
+from torchsleuth.referee.referee import Report, referee
 from torchsleuth.referee.upcast import NoReference, Upcast
+from torchsleuth.referee.values import Seen, flatten
 
 Function = Callable[..., Any]
 
@@ -86,6 +87,32 @@ def test_whether_eager_gives_nans_is_told(value: float) -> None:
     report = refereed(lambda x, y: (x + 0, y), lambda x, y: (x + 1, y), torch.ones(3), torch.tensor([1.0, value]))
     assert paths(report) == [("out[0]", "values")]
     assert report.nans == (value != value)
+
+
+def test_another_order_in_memory_is_noted_and_wrong_only_where_it_is_asked_for() -> None:
+    def eager() -> list[Seen]:
+        return list(flatten((torch.ones(2, 3), torch.ones(1, 3), torch.ones(0, 2, 3)), "out"))
+
+    def other() -> list[Seen]:
+        moved = torch.ones(2, 3).t().contiguous().t(), torch.ones(3, 1).t(), torch.ones(0, 3, 2).transpose(1, 2)
+        return list(flatten(moved, "out"))
+
+    plain = referee(eager, other)
+    assert not plain.wrong
+    assert [(d.path, d.text) for d in plain.strides] == [("out[0]", "compiled gives strides [1, 2], eager [3, 1]")]
+    asked = referee(eager, other, strides=True)
+    assert paths(asked) == [("out[0]", "stride")]
+    assert asked.how == "stride"
+    assert not referee(eager, eager, strides=True).wrong
+
+
+def test_where_a_number_is_wrong_its_order_is_no_matter() -> None:
+    report = referee(
+        lambda: list(flatten(torch.ones(2, 3), "out")),
+        lambda: list(flatten(torch.zeros(3, 2).t(), "out")),
+        strides=True,
+    )
+    assert paths(report) == [("out", "values")]
 
 
 def test_whole_numbers_that_no_tie_explains_are_wrong() -> None:

@@ -170,7 +170,7 @@ def of_assertion(error: AssertionError, phase: Phase) -> Failure:
 
 
 def wrong_numbers(how: str, phase: Phase, text: str, summary: str) -> Failure:
-    """`how` compiled differs from eager: values, nan, dtype, shape, type."""
+    """`how` compiled differs from eager: values, nan, dtype, shape, stride, type."""
     return Failure(Kind.ACCURACY, phase, Fingerprint(ACCURACY, how), text, summary[:300])
 
 

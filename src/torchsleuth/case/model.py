@@ -146,6 +146,7 @@ class Check:
     rtol: float | None = None  # None: what torch.testing takes for the dtype
     atol: float | None = None
     nans: bool = True  # whether eager's results may hold any, which must then be called equal
+    strides: bool = False  # of the results, too
 
 
 @dataclass(frozen=True)

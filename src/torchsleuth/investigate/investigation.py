@@ -133,7 +133,8 @@ class Investigation:
             )
         _move(found.case, home)
         try:
-            check = Check() if found.failure.kind is Kind.ACCURACY else None
+            how = found.failure.fingerprint.message
+            check = Check(strides=how == "stride") if found.failure.kind is Kind.ACCURACY else None
             case = replace(folder.load(home, ours=True), failure=found.failure, phase=found.failure.phase, check=check)
             inner = _load_inner(home, check, found.failure.phase)
         except SleuthError as error:

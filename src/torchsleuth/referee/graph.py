@@ -50,7 +50,13 @@ def _on_devices() -> list[torch.Tensor]:
 
 
 def check_call(
-    eager: Function, before: Before, outputs: Any, inputs: Sequence[Any], *, same_kernels: bool = False
+    eager: Function,
+    before: Before,
+    outputs: Any,
+    inputs: Sequence[Any],
+    *,
+    same_kernels: bool = False,
+    strides: bool = False,
 ) -> Report:
     """A call that was made: what it gave, and what it left in its inputs."""
     got = list(flatten(outputs, "out", copied=False))
@@ -63,6 +69,7 @@ def check_call(
             lambda: got,
             reset=before.reset,
             same_kernels=same_kernels,
+            strides=strides,
         )
 
 

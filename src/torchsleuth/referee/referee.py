@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -28,12 +28,13 @@ class Report:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     nans: bool = False  # among eager's results
+    strides: tuple[Difference, ...] = ()  # results in another order of memory: wrong only where somebody asks for it
 
     @property
     def how(self) -> str:
         """What makes two wrong results the same bug: the first kind of difference, values last."""
         kinds = [d.how for d in self.wrong]
-        return next((k for k in ("type", "shape", "dtype", "nan") if k in kinds), "values")
+        return next((k for k in ("type", "shape", "dtype", "nan", "stride") if k in kinds), "values")
 
     @property
     def size(self) -> float:
@@ -46,19 +47,22 @@ def referee(
     *,
     reset: Callable[[], object] = lambda: torch.manual_seed(0),
     same_kernels: bool = False,
+    strides: bool = False,
 ) -> Report:
     """Each run makes its own inputs; `reset` before each makes the random numbers drawn the same in all.
 
     A backend that runs the `same_kernels` as eager may round otherwise in the last place and no more: there a program
-    that computes in low precision is no excuse.
+    that computes in low precision is no excuse.  Results with other `strides` are wrong where nothing else is.
     """
     began = time.perf_counter()
     first, got = _fresh(eager, reset), _fresh(compiled, reset)
     pairs = _paired(first, got)
     suspects = [(e, c) for e, c in pairs if c is None or e is None or not verdict.alike(e.value, c.value)]
     compared = len(pairs)
+    unlike = tuple(_other_strides(pairs))
     if not suspects:
-        return Report(compared=compared, seconds=time.perf_counter() - began)
+        wrong_order = unlike if strides else ()
+        return Report(wrong_order, (), compared, seconds=time.perf_counter() - began, strides=unlike)
     nans = any(holds_nan(s.value) for s in first)
     del first, got, pairs  # the inputs are among them, and often all there is to a graph's memory
     notes: list[str] = []
@@ -77,7 +81,21 @@ def referee(
     wrong += beyond
     if same_kernels and not wrong and excused:
         excused, wrong = _more_than_last_places(suspects, excused, lambda: _fresh(eager, reset))
-    return Report(tuple(wrong), tuple(excused), compared, tuple(notes), time.perf_counter() - began, nans)
+    if strides and not wrong:
+        wrong += unlike
+    return Report(tuple(wrong), tuple(excused), compared, tuple(notes), time.perf_counter() - began, nans, unlike)
+
+
+def _other_strides(pairs: Sequence[tuple[Seen | None, Seen | None]]) -> Iterator[Difference]:
+    """Of what is given back: inputs are the caller's own, and nobody promises an order of gradients."""
+    for e, c in pairs:
+        if e is None or c is None or e.stride is None or c.stride is None or not e.path.startswith("out"):
+            continue
+        shape = e.value.shape
+        counts = [dim for dim, size in enumerate(shape) if size > 1]
+        if c.value.shape == shape and e.value.numel() and any(e.stride[d] != c.stride[d] for d in counts):
+            text = f"compiled gives strides {list(c.stride)}, eager {list(e.stride)}"
+            yield Difference(e.path, "stride", text, 1.0)
 
 
 def _steady(suspects: Sequence[tuple[Seen | None, Seen | None]], eager: Run) -> frozenset[str]:

@@ -38,6 +38,7 @@ def check(
     compiled: Callable[[], Any],
     names: Sequence[str],
     same_kernels: bool = False,
+    strides: bool = False,
 ) -> None:
     """Raises Wrong where compiled code is wrong.  `names` are those of what `run` returns, in order."""
 
@@ -47,7 +48,7 @@ def check(
         return [s for name, value in zip(names, values, strict=True) for s in flatten(value, name)]
 
     with _loading_through_operators(), torch_api.drawing_in_order():
-        report = referee(lambda: seen(eager()), lambda: seen(compiled()), same_kernels=same_kernels)
+        report = referee(lambda: seen(eager()), lambda: seen(compiled()), same_kernels=same_kernels, strides=strides)
     if report.wrong:
         raise Wrong(report)
 

@@ -14,12 +14,14 @@ import torch
 class Seen:
     path: str  # out["logits"][0]
     value: Any  # a tensor that nobody writes any more, a number, or None
+    stride: tuple[int, ...] | None = None  # of the tensor as it was given
 
 
 def flatten(value: Any, path: str, *, copied: bool = True) -> Iterator[Seen]:
     """Not `copied` is what nobody writes any more: it may be large."""
     if isinstance(value, torch.Tensor):
-        yield Seen(path, kept(value) if copied else plain(value))
+        stride = tuple(value.stride()) if value.layout is torch.strided else None
+        yield Seen(path, kept(value) if copied else plain(value), stride)
     elif isinstance(value, Mapping):
         for key, one in value.items():
             yield from flatten(one, f"{path}[{key!r}]", copied=copied)

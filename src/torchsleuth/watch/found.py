@@ -40,6 +40,7 @@ class Summary:
     reference: Process | None = None  # that compiled something
     exit_code: int | None = None  # None: it did not end in time
     too_large: int = 0  # graphs that were not compared for want of memory
+    strides: bool = False  # some result of a graph that was compared has others than eager's
 
 
 def summarise(session: Path, exit_code: int | None) -> Summary:
@@ -77,6 +78,7 @@ def summarise(session: Path, exit_code: int | None) -> Summary:
         next((p for p in everyone if p.of("graph")), everyone[0] if everyone else None),
         exit_code,
         sum(len({e.get("graph") for e in p.of("too-large")}) for p in everyone),
+        any(e.get("strides") for p in everyone for e in p.of("numbers")),
     )
 
 

@@ -45,7 +45,7 @@ def look(
     began = time.perf_counter()
     eager = record.eager.forward
     same = record.sketch.surroundings.backend.runs_eagers_kernels
-    report = check_call(eager, given, outputs, inputs, same_kernels=same)
+    report = check_call(eager, given, outputs, inputs, same_kernels=same, strides=wanted == "strides")
     if wanted == "kinds":
         report = replace(report, wrong=tuple(d for d in report.wrong if d.how in _KINDS), excused=())
     backward = wanted == "backward" and record.sketch.surroundings.grad
@@ -74,5 +74,5 @@ def failure_of(report: Report) -> Failure:
     lines = [f"{d.path}: {d.how}: {d.text}" for d in report.wrong]
     phase = Phase.RUN_FORWARD if forward else Phase.RUN_BACKWARD
     kinds = [d.how for d in (forward or report.wrong)]
-    how = next((k for k in (*_KINDS, "nan") if k in kinds), "values")
+    how = next((k for k in (*_KINDS, "nan", "stride") if k in kinds), "values")
     return wrong_numbers(how, phase, "\n".join([*lines, *report.notes]), f"{first.path} is wrong: {first.text}")

@@ -246,7 +246,10 @@ class Observer:
         wanted = self.outbox.options.numbers
         report = numbers.look(self._schedule, record, compiled, given, outputs, args, wanted=wanted)
         excused = [f"{d.path}: {d.text} ({d.excused})" for d in report.excused[:5]]
-        self.outbox.event("numbers", graph=record.number, call=record.calls, compared=report.compared, excused=excused)
+        self.outbox.event(
+            "numbers", graph=record.number, call=record.calls, compared=report.compared, excused=excused,
+            strides=bool(report.strides),
+        )  # fmt: skip
         if report.wrong:
             self._ledger.keep_wrong(record, numbers.failure_of(report), given.inputs)
 

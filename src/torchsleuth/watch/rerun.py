@@ -64,8 +64,8 @@ class Again:
         return alike if alike or code is not None else None
 
     def with_numbers(self, wanted: str) -> Summary:
-        """What is found where every graph is compared with eager: "forward", "backward" or "kinds"."""
-        name = "kinds" if wanted == "kinds" else "numbers"
+        """What is found where every graph is compared with eager: "forward", "backward", "kinds" or "strides"."""
+        name = wanted if wanted in ("kinds", "strides") else "numbers"
         session = self._session(name)
         options = Options(hang_after=0, numbers=wanted)
         return summarise(session, self._run(name, {}, session, options, patience=_NUMBERS_PATIENCE))

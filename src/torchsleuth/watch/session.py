@@ -40,8 +40,8 @@ class Options:
     most_cases: int = 12
     dump_first: bool = False  # keep values before each stage: after a crash that sizes alone did not show
     eager: bool = False  # compile nothing, and let nobody notice
-    # Compare compiled graphs with eager: "forward", "backward" for gradients too, or only the "kinds" of results: then
-    # the program draws the random numbers that it draws by itself.
+    # Compare compiled graphs with eager: "forward"; "backward", gradients too; "strides", those of results too; or only
+    # the "kinds" of results: then the program draws the random numbers that it draws by itself.
     numbers: str = ""
     draw_like_eager: bool = False  # random numbers; where graphs are compared that is so without being asked
     settings: Mapping[str, bool | int] = field(default_factory=dict)  # of torch's configs, by their full names

@@ -76,9 +76,11 @@ def write_runs(script: Script, target: Callable, arguments: Sequence[str]) -> No
         script.imports.add("from torchsleuth.referee.script import check")
         names = ", ".join(repr(name) for name, _ in shown)
         same = ", same_kernels=True" if script.case.surroundings.backend.runs_eagers_kernels else ""
+        same += ", strides=True" if check.strides else ""
         script.run.append(f"check(run, lambda: {target.maker}, lambda: {target.compiled}, [{names}]{same})")
         return
     limits = ", equal_nan=True" if check.nans else ""
+    limits += ", check_stride=True" if check.strides else ""
     limits += "" if check.rtol is None else f", rtol={check.rtol:.1g}, atol={check.atol or 0.0:.1g}"
     script.run += [
         f"compiled, eager = run({target.compiled}), run({target.maker})",
