@@ -90,6 +90,26 @@ def test_a_value_that_nobody_can_make_up_keeps_its_operator():
     assert keep_only(case, {"relu"}, known).graph.nodes[-2].args == (7,)
 
 
+def test_a_float_that_is_kept_is_read_past_what_was_done_to_it():
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        Node("clock", Op.PLACEHOLDER, "clock", value=replace(SQUARE, shape=())),
+        Node("item", Op.CALL_METHOD, "item", (Ref("clock"),)),
+        Node("mod", Op.CALL_FUNCTION, "operator.mod", (Ref("item"), 1.0)),
+        Node("scaled", Op.CALL_FUNCTION, "operator.mul", (0.5, Ref("mod"))),
+        Node("more", Op.CALL_FUNCTION, "operator.add", (1.0, Ref("scaled"))),
+        Node("mul", Op.CALL_FUNCTION, "operator.mul", (Ref("x"), Ref("more")), value=SQUARE),
+        Node("output", Op.OUTPUT, "output", ((Ref("mul"),),)),
+    ]
+    case = case_of(nodes, 2)
+    known = Facts(from_graph(case).tensors, {"item": 2.5, "mod": 0.5, "scaled": 0.25, "more": 1.25})
+    kept = keep_only(case, {"item", "mod", "mul"}, known)
+    assert kept.graph.nodes[-2].args == (Ref("x"), Ref("mod"))
+    assert keep_only(case, {"mul"}, known).graph.nodes[-2].args == (Ref("x"), 1.25), "its own where none is kept"
+    sizes = Facts(known.tensors, {"item": 2, "mod": 3, "scaled": 4, "more": 5})
+    assert keep_only(case, {"item", "mod", "mul"}, sizes).graph.nodes[-2].args == (Ref("x"), 5)
+
+
 def test_regions_open_and_close_together():
     nodes = [
         Node("x", Op.PLACEHOLDER, "x", value=SQUARE),

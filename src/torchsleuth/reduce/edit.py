@@ -80,7 +80,9 @@ class _Builder:
     def _same_looking_input(self, dropped: str) -> str | None:
         """A value that can stand for what a dropped operator gave: the nearest one that it was made of."""
         mine = self.facts.tensors.get(dropped)
-        if mine is None or not self.by_name[dropped].is_call:
+        # Of numbers only floats (an integer is a size, and another would not fit), and one that is kept: else its own.
+        number = isinstance(self.facts.numbers.get(dropped), float)
+        if (mine is None and not number) or not self.by_name[dropped].is_call:
             return None
         level, seen = [dropped], {dropped}
         for _ in range(_FAR):
@@ -88,7 +90,9 @@ class _Builder:
             seen.update(level)
             for name in level:
                 other = self.facts.tensors.get(name)
-                if other is not None and self._alike(other, mine):
+                if mine is not None and other is not None and self._alike(other, mine):
+                    return name
+                if mine is None and name in self.keep and isinstance(self.facts.numbers.get(name), float):
                     return name
         return None
 
