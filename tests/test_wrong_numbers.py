@@ -198,6 +198,44 @@ def test_a_result_in_another_order_of_memory_is_found_where_no_number_is_wrong(r
     assert any("(the strides) of a result" in note for note in result["notes"])
 
 
+def test_an_input_that_a_compiled_backward_overwrites_is_found(run_cli: RunCli, tmp_path: Path) -> None:
+    """No operator of the graph writes, and the forward is right."""
+    script = torch_script(
+        tmp_path,
+        """
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+    def spoiling(gm, inputs):
+        def run(*args):
+            given = gm(*args)
+            for arg in args[:-1]:  # what the forward saved; the last is the gradient that is given
+                arg.zero_()
+            return given
+        return make_boxed_func(run)
+
+    backend = aot_autograd(fw_compiler=lambda gm, _: make_boxed_func(gm), bw_compiler=spoiling)
+
+    def f(x):
+        return (x.sin() + 1).abs()
+
+    x = torch.ones(4, requires_grad=True)
+    torch.compile(f, backend=backend)(x).sum().backward()
+    if not bool(x.all()):
+        raise SystemExit("x is not what it was")
+    """,
+    )
+    result = found(run_cli, script, tmp_path / "out", "--budget", "300")
+    [failure] = result["failures"]
+    assert (failure["kind"], failure["phase"]) == ("accuracy", "run-backward")
+    assert (failure["repro"]["verified"], failure["repro"]["form"], failure["repro"]["ops"]) == (
+        True,
+        "torch.compile",
+        1,
+    )
+    assert "    return x\n" in (tmp_path / "out/repro.py").read_text()
+
+
 def test_random_numbers_that_differ_by_design_are_said_to(run_cli: RunCli, tmp_path: Path) -> None:
     script = torch_script(
         tmp_path,

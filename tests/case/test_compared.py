@@ -115,6 +115,12 @@ def test_strides_are_compared_where_they_are_what_is_wrong() -> None:
     assert ", strides=True)" in render(asked, refereed=True).source
 
 
+def test_what_is_left_in_inputs_is_compared_where_it_was_seen_to_be_wrong() -> None:
+    """Compiled code may write where no operator of the graph does."""
+    assert observed(case()) == ["out"]
+    assert observed(replace(case(), check=Check(inputs=True))) == ["out", "w", "x"]
+
+
 def test_tolerances_are_said_where_they_are_needed() -> None:
     text = render(replace(case(), check=Check(rtol=3.3e-4, atol=1e-2))).source
     assert "equal_nan=True, rtol=0.0003, atol=0.01)" in text

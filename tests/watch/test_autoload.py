@@ -172,6 +172,42 @@ def test_a_patch_runs_once_after_the_module_and_its_fault_is_swallowed(session: 
     assert "ZeroDivisionError" in (session / "trouble.log").read_text()
 
 
+def test_a_module_in_the_middle_of_its_import_is_patched_at_its_end(session: Path, tmp_path: Path) -> None:
+    """`from functorch.compile import ...` imports AOTAutograd, that Dynamo, and that installs the hooks."""
+    ask = "from torchsleuth.watch import begin\nbegin.on_import('half', lambda m: print('patched', m.later))\n"
+    (tmp_path / "half.py").write_text("import asks, asks_too\nlater = 1\nprint('whole')\n")
+    (tmp_path / "asks.py").write_text(ask)
+    (tmp_path / "asks_too.py").write_text(ask)
+    (tmp_path / "broken.py").write_text(ask.replace("half", "broken") + "raise RuntimeError('its own')\n")
+    code = f"""
+    import sys, torchsleuth_autoload as entry
+    entry.start()
+    sys.path.insert(0, {str(tmp_path)!r})
+    import half
+    print(type(half.__spec__).__name__, half.__spec__._initializing)
+    try:
+        import broken
+    except RuntimeError as error:
+        print(error)
+    """
+    says(python(code, session=session), "whole", "patched 1", "patched 1", "ModuleSpec False", "its own")
+    assert not (session / "trouble.log").exists()
+
+
+@pytest.mark.slow
+def test_hooks_are_there_whoever_imports_them_first(session: Path) -> None:
+    code = """
+    from functorch.compile import make_boxed_func
+    import torch
+    torch.compile(torch.sin, backend="aot_eager")(torch.ones(2, requires_grad=True)).sum().backward()
+    """
+    says(python(code, session=session))
+    assert not (session / "trouble.log").exists()
+    [process] = processes(session)
+    assert process.of("graph")
+    assert process.of("backward")
+
+
 @pytest.mark.slow
 def test_import_torch_survives(a_file: Path, session: Path, broken_package: Path) -> None:
     says(python(IMPORT_TORCH, session=a_file), "2.0")

@@ -147,6 +147,7 @@ class Check:
     atol: float | None = None
     nans: bool = True  # whether eager's results may hold any, which must then be called equal
     strides: bool = False  # of the results, too
+    inputs: bool = False  # what is left in them, too, although the graph itself writes to none
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from torchsleuth.reduce import journal
 from torchsleuth.reduce.chance import ALWAYS
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.reduce.reducer import counted
+from torchsleuth.referee import told
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.rerun import Again
 from torchsleuth.write import issue
@@ -133,8 +134,7 @@ class Investigation:
             )
         _move(found.case, home)
         try:
-            how = found.failure.fingerprint.message
-            check = Check(strides=how == "stride") if found.failure.kind is Kind.ACCURACY else None
+            check = _compared(found.failure)
             case = replace(folder.load(home, ours=True), failure=found.failure, phase=found.failure.phase, check=check)
             inner = _load_inner(home, check, found.failure.phase)
         except SleuthError as error:
@@ -363,6 +363,15 @@ def _move(kept: Path, home: Path) -> None:
     home.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(home, ignore_errors=True)
     shutil.copytree(kept, home)
+
+
+def _compared(failure: Failure) -> Check | None:
+    """What a caller would have to look at to see it."""
+    if failure.kind is not Kind.ACCURACY:
+        return None
+    wrong = told.wrong_paths(failure.text)
+    inputs = any(not path.startswith("out") and not path.endswith(".grad") for path in wrong)
+    return Check(strides=failure.fingerprint.message == "stride", inputs=inputs)
 
 
 def _load_inner(home: Path, check: Check | None, phase: Phase) -> Case | None:

@@ -102,13 +102,42 @@ def _patch_after(spec: importlib.machinery.ModuleSpec, patches: list[Patch]) -> 
     loader.exec_module = exec_module
 
 
+class _BeingImported(importlib.machinery.ModuleSpec):
+    """The spec of a module in the middle of its import, which says when that ends: Python lowers this flag then."""
+
+    @property
+    def _initializing(self) -> bool:
+        return bool(self.__dict__.get("_initializing"))
+
+    @_initializing.setter
+    def _initializing(self, value: bool) -> None:
+        self.__dict__["_initializing"] = value
+        if value:
+            return
+        patches: list[Patch] = self.__dict__.pop(_WAITING, [])
+        self.__class__ = importlib.machinery.ModuleSpec  # type: ignore[assignment]
+        module = sys.modules.get(self.name)
+        if module is None:
+            return  # it raised, and was taken out again
+        for patch in patches:
+            guarded.guarded(patch)(module)
+
+
+_WAITING = "_torchsleuth_waits"
 _finder = _Finder()
 
 
 def on_import(name: str, patch: Patch) -> None:
     """Runs `patch` on module `name` as soon as it is imported, or now if it is."""
-    if name in sys.modules:
-        guarded.guarded(patch)(sys.modules[name])
+    module = sys.modules.get(name)
+    spec = getattr(module, "__spec__", None)
+    if type(spec) in (importlib.machinery.ModuleSpec, _BeingImported) and getattr(spec, "_initializing", False):
+        # Whoever imports it first may import Dynamo on the way, and with it us: it is only half there.
+        spec.__class__ = _BeingImported
+        spec.__dict__.setdefault(_WAITING, []).append(patch)
+        return
+    if module is not None:
+        guarded.guarded(patch)(module)
         return
     _finder.patches.setdefault(name, []).append(patch)
     if _finder not in sys.meta_path:

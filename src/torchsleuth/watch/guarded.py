@@ -38,7 +38,7 @@ def guarded(function: Callable[P, T]) -> Callable[P, T | None]:
         try:
             return function(*args, **kwargs)
         except Exception:
-            complain(f"{function.__qualname__}:\n{traceback.format_exc()}")
+            complain(f"{getattr(function, '__qualname__', function)}:\n{traceback.format_exc()}")
             return None
 
     return call

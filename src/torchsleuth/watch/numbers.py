@@ -39,8 +39,8 @@ def look(
     inputs: Sequence[Any],
     *,
     wanted: str,
-) -> Report:
-    """What the referee says of a call that the program made; of gradients, by a call of its own."""
+) -> tuple[Report, bool]:
+    """What the referee says of a call that the program made, and whether of a backward, by a call of its own."""
     assert record.eager is not None
     began = time.perf_counter()
     eager = record.eager.forward
@@ -48,11 +48,12 @@ def look(
     report = check_call(eager, given, outputs, inputs, same_kernels=same, strides=wanted == "strides")
     if wanted == "kinds":
         report = replace(report, wrong=tuple(d for d in report.wrong if d.how in _KINDS), excused=())
-    backward = wanted == "backward" and record.sketch.surroundings.grad
-    if backward and not report.wrong and any(getattr(v, "requires_grad", False) for v in given.inputs):
+    asks = any(getattr(v, "requires_grad", False) for v in given.inputs)
+    backward = wanted == "backward" and record.sketch.surroundings.grad and asks and not report.wrong
+    if backward:
         report = check_graph(eager, compiled, given.inputs, backward=True, same_kernels=same)
     schedule.looked(record.number, time.perf_counter() - began, wrong=bool(report.wrong))
-    return named(report, record)
+    return named(report, record), backward
 
 
 def named(report: Report, record: Record) -> Report:
@@ -68,11 +69,12 @@ def named(report: Report, record: Record) -> Report:
     return replace(report, wrong=tuple(map(plain, report.wrong)), excused=tuple(map(plain, report.excused)))
 
 
-def failure_of(report: Report) -> Failure:
+def failure_of(report: Report, *, backward: bool) -> Failure:
+    """`backward`: the forward alone was right, so that what is wrong in results or inputs, too, came with it."""
     forward = [d for d in report.wrong if not d.path.endswith(".grad")]
     first = (forward or list(report.wrong))[0]
     lines = [f"{d.path}: {d.how}: {d.text}" for d in report.wrong]
-    phase = Phase.RUN_FORWARD if forward else Phase.RUN_BACKWARD
+    phase = Phase.RUN_BACKWARD if backward else Phase.RUN_FORWARD
     kinds = [d.how for d in (forward or report.wrong)]
     how = next((k for k in (*_KINDS, "nan", "stride") if k in kinds), "values")
     return wrong_numbers(how, phase, "\n".join([*lines, *report.notes]), f"{first.path} is wrong: {first.text}")

@@ -244,14 +244,14 @@ class Observer:
         from torchsleuth.watch import numbers
 
         wanted = self.outbox.options.numbers
-        report = numbers.look(self._schedule, record, compiled, given, outputs, args, wanted=wanted)
+        report, backward = numbers.look(self._schedule, record, compiled, given, outputs, args, wanted=wanted)
         excused = [f"{d.path}: {d.text} ({d.excused})" for d in report.excused[:5]]
         self.outbox.event(
             "numbers", graph=record.number, call=record.calls, compared=report.compared, excused=excused,
             strides=bool(report.strides),
         )  # fmt: skip
         if report.wrong:
-            self._ledger.keep_wrong(record, numbers.failure_of(report), given.inputs)
+            self._ledger.keep_wrong(record, numbers.failure_of(report, backward=backward), given.inputs)
 
     def run_failed(self, record: Record, error: BaseException, phase: Phase, inputs: Sequence[Any] | None) -> bool:
         """Keeps what a compiled call raised; True when it was kept."""

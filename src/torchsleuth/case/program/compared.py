@@ -110,7 +110,7 @@ def _shown(case: Case, check: Check, target: Callable) -> list[tuple[str, str]]:
     """Name and expression of each thing that the runs return."""
     results = case.graph.output.args[0]
     everything = [("out", "out")] if results else []
-    written = may_write(case.graph)
+    written = check.inputs or may_write(case.graph)
     for placed in target.tensors:
         if written:
             everything.append((placed.name, placed.expression))
