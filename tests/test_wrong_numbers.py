@@ -236,6 +236,40 @@ def test_an_input_that_a_compiled_backward_overwrites_is_found(run_cli: RunCli, 
     assert "    return x\n" in (tmp_path / "out/repro.py").read_text()
 
 
+def test_a_nan_that_is_lost_is_found_with_one_that_is_made(run_cli: RunCli, tmp_path: Path) -> None:
+    """Deep in the model, and in one row of many: no random input has one."""
+    script = torch_script(
+        tmp_path,
+        """
+    def clean(gm, inputs):
+        for node in gm.graph.nodes:
+            if "hardshrink" in str(node.target):
+                with gm.graph.inserting_after(node):
+                    mended = gm.graph.call_function(torch.nan_to_num, (node,))
+                node.replace_all_uses_with(mended)
+                mended.args = (node,)
+        gm.recompile()
+        return gm
+
+    def f(x, w):
+        for _ in range(3):
+            x = torch.tanh(x @ w)
+        x = torch.nn.functional.hardshrink(x, 0.1)
+        return x + 1
+
+    torch.manual_seed(0)
+    x, w = torch.randn(12, 8), torch.randn(8, 8)
+    x[5, 2] = float("nan")
+    torch.testing.assert_close(torch.compile(f, backend=clean)(x, w), f(x, w), equal_nan=True)
+    """,
+    )
+    result = found(run_cli, script, tmp_path / "out", "--budget", "300")
+    [failure] = result["failures"]
+    assert failure["fingerprint"] == "accuracy: nan"
+    assert (failure["repro"]["verified"], failure["repro"]["ops"], failure["repro"]["data_bytes"]) == (True, 1, 0)
+    assert 'torch.full((2,), float("nan"))' in (tmp_path / "out/repro.py").read_text()
+
+
 def test_random_numbers_that_differ_by_design_are_said_to(run_cli: RunCli, tmp_path: Path) -> None:
     script = torch_script(
         tmp_path,

@@ -151,6 +151,13 @@ def test_values_are_filled_as_the_case_says() -> None:
     assert "manual_seed" not in text
 
 
+def test_what_lost_its_nans_is_made_of_them() -> None:
+    x, w = case().inputs
+    assert isinstance(x, Tensor)
+    text = render(replace(case(), inputs=(replace(x, fill="nan"), w))).source
+    assert 'x = torch.full((2, 3), float("nan"))' in text
+
+
 def test_what_was_never_negative_is_made_so() -> None:
     x, w = case().inputs
     assert isinstance(x, Tensor)

@@ -316,6 +316,13 @@ def test_the_file_is_one_that_the_library_reads(tmp_path: Path) -> None:
     assert torch.equal(read["storage_1"].view(torch.float32), torch.ones(3))
 
 
+def test_a_tensor_with_a_nan_is_known_as_such() -> None:
+    nan, inf = float("nan"), float("inf")
+    given = [torch.tensor([1.0, nan]), torch.tensor([1.0, inf]), torch.ones(2), torch.ones(2, dtype=torch.int64)]
+    assert [t.nans for t in tensors.describe(given, look=True).tensors] == [True, False, False, False]
+    assert not any(t.nans for t in tensors.describe(given, look=False).tensors)
+
+
 @pytest.mark.parametrize(
     ("tensor", "distinct"),
     [

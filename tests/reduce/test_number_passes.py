@@ -43,6 +43,19 @@ def test_inputs_become_plainer_step_by_step() -> None:
     assert [fills(c) for c in numbers.made_inputs(counted)] == [["ones"], ["zeros"]]
 
 
+def test_what_held_a_nan_may_be_made_of_them() -> None:
+    case = wrong()
+    (x,) = case.inputs
+    assert isinstance(x, Tensor)
+    read = replace(case, inputs=(replace(x, nans=True),), storages=(Storage(64, kept=True),))
+    assert ["nan"] in [fills(c) for c in numbers.made_inputs(read)]
+    assert ["nan"] not in [fills(c) for c in numbers.made_inputs(replace(read, inputs=(x,)))]
+    made = replace(case, inputs=(replace(x, nans=True).of_nans(),))
+    assert fills(made) == ["nan"]
+    assert [fills(c) for c in numbers.made_inputs(made)] == [["ones"], ["zeros"], ["arange"], [""]]
+    assert x.of_nans() == x
+
+
 def test_each_input_gets_memory_of_its_own() -> None:
     nodes = [
         Node("x", Op.PLACEHOLDER, "x", value=SQUARE),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -46,10 +46,15 @@ class Tensor:
     high: int | float | None = None
     source: str = ""  # how the frame reached it
     dynamic: tuple[int, ...] = ()  # dimensions that were symbolic
-    fill: str = ""  # what it is made of where its bytes are not used: "", ones, zeros, arange, literal
+    fill: str = ""  # what it is made of where its bytes are not used: "", ones, zeros, arange, nan, literal
     literal: tuple[int | float | bool, ...] = ()  # its elements, where `fill` says so
     unknown: str = ""  # not a plain strided tensor: what it was
     distinct: bool = False  # a row of integers, none of them twice: as places to write to they are in no order
+    nans: bool = False  # some of it is
+
+    def of_nans(self) -> Tensor:
+        """Made of what matters of it where a nan was lost."""
+        return replace(self, fill="nan") if self.nans and not self.fill else self
 
 
 @dataclass(frozen=True)
@@ -168,6 +173,11 @@ class Case:
     @property
     def wrong_gradients(self) -> bool:
         return self.check is not None and self.phase.backward
+
+    @property
+    def by_nans(self) -> bool:
+        """Whether what is wrong is where nans are."""
+        return self.check is not None and self.failure is not None and self.failure.fingerprint.message == "nan"
 
     @property
     def devices(self) -> frozenset[str]:

@@ -114,6 +114,7 @@ def _plain_tensor(tensor: torch.Tensor, number: int, look: bool) -> Tensor:
         str(tensor.dtype), tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset()),
         str(tensor.device), number, tensor.requires_grad, tensor.is_leaf, role_of(tensor), tuple(flags), low, high,
         literal=_elements(tensor) if look else (), distinct=look and _distinct(tensor),
+        nans=look and low is None and _holds_nan(tensor),
     )  # fmt: skip
 
 
@@ -137,6 +138,11 @@ def _distinct(tensor: torch.Tensor) -> bool:
     if not 1 < tensor.numel() <= _DISTINCT_UP_TO or torch_api.is_zero_tensor(tensor):
         return False
     return int(tensor.detach().cpu().unique().numel()) == tensor.numel()
+
+
+def _holds_nan(tensor: torch.Tensor) -> bool:
+    looked = str(tensor.dtype) in _REALS and 0 < tensor.numel() <= LOOK_UP_TO and tensor.device.type != "meta"
+    return looked and not torch_api.is_zero_tensor(tensor) and bool(tensor.detach().isnan().any())
 
 
 def _range(tensor: torch.Tensor) -> tuple[float | None, float | None]:

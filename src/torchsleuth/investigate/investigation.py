@@ -13,7 +13,7 @@ from pathlib import Path
 from torchsleuth.case import files, folder
 from torchsleuth.case.failure import Failure, Kind, Phase
 from torchsleuth.case.ir import Graph, operators
-from torchsleuth.case.model import Case, Check
+from torchsleuth.case.model import Case, Check, Tensor
 from torchsleuth.errors import JudgeBroken, SleuthError
 from torchsleuth.investigate import from_source, minimise, starts
 from torchsleuth.investigate.afterwards import Afterwards, Known
@@ -136,6 +136,9 @@ class Investigation:
         try:
             check = _compared(found.failure)
             case = replace(folder.load(home, ours=True), failure=found.failure, phase=found.failure.phase, check=check)
+            if case.by_nans:
+                made = (v.of_nans() if isinstance(v, Tensor) else v for v in case.inputs)
+                case = replace(case, inputs=tuple(made))
             inner = _load_inner(home, check, found.failure.phase)
         except SleuthError as error:
             return replace(finding, case=home, why_not=str(error))

@@ -330,6 +330,8 @@ def probe(case: Case, means: Means, home: Path) -> Facts:
             numbers[name] = row["number"]
         else:
             tensors[name] = _tensor(row, tensors.get(name))
+    if case.by_nans:
+        tensors = {name: tensor.of_nans() for name, tensor in tensors.items()}
     return Facts(tensors, numbers)
 
 
@@ -346,6 +348,7 @@ def _tensor(row: Mapping[str, object], known: Tensor | None) -> Tensor:
         requires_grad=bool(row["requires_grad"]),
         literal=tuple(row["literal"]),  # type: ignore[arg-type]
         distinct=bool(row["distinct"]),
+        nans=bool(row.get("nans")),
     )
 
 

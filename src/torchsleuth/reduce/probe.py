@@ -45,7 +45,7 @@ def _describe(tensor: torch.Tensor) -> dict[str, Any]:
     return {
         "shape": list(found.shape), "stride": list(found.stride), "dtype": found.dtype, "device": found.device,
         "low": low, "high": high, "literal": list(found.literal), "requires_grad": tensor.requires_grad,
-        "distinct": found.distinct,
+        "distinct": found.distinct, "nans": found.nans,
     }  # fmt: skip
 
 

@@ -150,6 +150,8 @@ def _filled(tensor: Tensor, shape: tuple[int, ...]) -> str:
     if tensor.fill == "arange":
         plain = f"torch.arange({math.prod(shape)}{_options(tensor, default)})"
         return plain if len(shape) == 1 else f"{plain}.reshape({_sizes(shape)})"
+    if tensor.fill == "nan":
+        return f'torch.full({shape!r}, float("nan"){_options(tensor, default)})'
     if tensor.fill in ("ones", "zeros"):
         return f"torch.{tensor.fill}({_sizes(shape)}{_options(tensor, default)})"
     return _fresh(replace(tensor, fill=""), shape)

@@ -48,6 +48,8 @@ def made_inputs(case: Case) -> Iterator[Case]:
             return tensor  # no plainer than what it is
         if fill in ("ones", "zeros") and tensor.distinct and written_by_index:
             return tensor  # one place, many times: which of the values stays there is nobody's promise
+        if fill == "nan" and not tensor.nans:
+            return tensor
         if fill == "literal" and not (0 < len(tensor.literal) == math.prod(tensor.shape) <= _MOST_ELEMENTS):
             return tensor
         storages.append(Storage(0))  # memory of its own for each
@@ -58,7 +60,7 @@ def made_inputs(case: Case) -> Iterator[Case]:
             yield replace(simpler, storages=tuple(storages))
 
 
-_FILLS = ("ones", "zeros", "arange", "", "literal")  # plainest first; "" is random
+_FILLS = ("ones", "zeros", "arange", "", "nan", "literal")  # plainest first; "" is random
 
 
 def _order(fill: str) -> int:
