@@ -76,6 +76,11 @@ def without_statements(tree: ast.Module) -> Iterator[tuple[str, str]]:
                 changed = copy.deepcopy(tree)
                 del _functions(changed)[place].body[number]
                 yield f"without `{ast.unparse(statement)}`", ast.unparse(changed)
+            if isinstance(statement, ast.Return) and isinstance(statement.value, (ast.Call, ast.BinOp, ast.Subscript)):
+                for operand in dict.fromkeys(_operands(statement.value, function)):
+                    changed = copy.deepcopy(tree)
+                    _functions(changed)[place].body[number] = ast.Return(ast.Name(operand, ast.Load()))
+                    yield f"`{ast.unparse(statement)}` replaced by {operand}", ast.unparse(changed)
             target = _assigned(statement)
             if target is None or not isinstance(statement, ast.Assign) or _is_element(statement.value, function):
                 continue

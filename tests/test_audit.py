@@ -43,6 +43,11 @@ def test_each_statement_is_left_out_and_its_operand_read_instead():
     assert "return (a,)" in found["`b = torch.relu(a)` replaced by a"]
 
 
+def test_what_a_function_returns_is_replaced_by_its_operands_too():
+    source = SCRIPT.replace("    b = torch.relu(a)\n    return (b,)\n", "    return torch.relu(a)\n")
+    assert "return a\n" in done(source)["`return torch.relu(a)` replaced by a"]
+
+
 def test_each_size_is_halved():
     sizes = [text for what, text in done().items() if "halved" in what]
     assert len(sizes) == 3
