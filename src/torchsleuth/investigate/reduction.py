@@ -101,8 +101,8 @@ class Reduction:
         for one, its in ((smallest, way), *verified, *checkpoints.larger_than(smallest)):
             if plan.stopped():
                 break
-            in_place = bool(verified) and one is not smallest and one is not verified[0][0]
-            if in_place and finding.repro and finding.repro.ops <= operators(one.graph):
+            known = one is smallest or any(one is case for case, _ in verified)
+            if verified and not known and finding.repro and finding.repro.ops <= operators(one.graph):
                 continue  # what simplifying made of it is no good, and that is no reason for more operators
             one = self._with_tolerance(one, its)
             placed = self._put_in_place(finding, named, one, its, runs=3)
