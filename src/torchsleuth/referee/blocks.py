@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,12 +12,36 @@ import torch
 ELEMENTS = 2**17  # of a part: 1 MB
 
 
-def blocks(*tensors: torch.Tensor) -> Iterator[tuple[int, list[torch.Tensor]]]:
+class InParts(ABC):
+    """What is no tensor, and can be read as if it were one of float64, a part at a time."""
+
+    shape: torch.Size
+    is_complex: bool
+
+    @abstractmethod
+    def part(self, start: int, stop: int) -> torch.Tensor:
+        """The elements from `start` to `stop`, in one row of real numbers."""
+
+
+def blocks(*values: torch.Tensor | InParts) -> Iterator[tuple[int, list[torch.Tensor]]]:
     """The same elements of each as float64, and the place of the first; a complex number is two of them."""
-    flat = [t.reshape(-1) for t in tensors]
-    width = 2 if tensors[0].dtype.is_complex else 1
-    for start in range(0, flat[0].numel(), ELEMENTS):
-        yield start * width, [doubles(f[start : start + ELEMENTS]).reshape(-1) for f in flat]
+    rows = [row_of(v) for v in values]
+    width = 2 if is_complex(values[0]) else 1
+    count = values[0].shape.numel()
+    for start in range(0, count, ELEMENTS):
+        yield start * width, [part_of(row, start, min(start + ELEMENTS, count)) for row in rows]
+
+
+def row_of(value: torch.Tensor | InParts) -> torch.Tensor | InParts:
+    return value if isinstance(value, InParts) else value.reshape(-1)
+
+
+def part_of(row: torch.Tensor | InParts, start: int, stop: int) -> torch.Tensor:
+    return row.part(start, stop) if isinstance(row, InParts) else doubles(row[start:stop]).reshape(-1)
+
+
+def is_complex(value: torch.Tensor | InParts) -> bool:
+    return value.is_complex if isinstance(value, InParts) else value.dtype.is_complex
 
 
 def doubles(tensor: torch.Tensor) -> torch.Tensor:
@@ -71,10 +96,10 @@ class Counted:
         self.count += count
 
 
-def size_of(tensor: torch.Tensor) -> float:
+def size_of(value: torch.Tensor | InParts) -> float:
     """Root mean square of what is finite."""
     found = Rms()
-    for _, (values,) in blocks(tensor):
+    for _, (values,) in blocks(value):
         found.add(values[values.isfinite()])
     return found.value
 
@@ -86,9 +111,9 @@ def holds_nan(value: object) -> bool:
     return isinstance(value, (float, complex)) and value != value
 
 
-def shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
+def shape_of(value: torch.Tensor | InParts) -> tuple[int, ...]:
     """Of its real numbers."""
-    return (*tensor.shape, 2) if tensor.dtype.is_complex else tuple(tensor.shape)
+    return (*value.shape, 2) if is_complex(value) else tuple(value.shape)
 
 
 def unravel(index: int, shape: Sequence[int]) -> tuple[int, ...]:
@@ -99,8 +124,19 @@ def unravel(index: int, shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(found))
 
 
-def element(tensor: torch.Tensor, place: tuple[int, ...]) -> float:
-    """The number at a place of `shape_of(tensor)`."""
-    if tensor.dtype.is_complex:
-        return float(torch.view_as_real(tensor[place[:-1]].to(torch.complex128))[place[-1]])
-    return float(tensor[place])
+def element(value: torch.Tensor | InParts, place: tuple[int, ...]) -> float:
+    """The number at a place of `shape_of(value)`."""
+    if isinstance(value, InParts):
+        at, which = (place[:-1], place[-1]) if value.is_complex else (place, 0)
+        index = ravel(at, value.shape)
+        return float(value.part(index, index + 1)[which])
+    if value.dtype.is_complex:
+        return float(torch.view_as_real(value[place[:-1]].to(torch.complex128))[place[-1]])
+    return float(value[place])
+
+
+def ravel(place: Sequence[int], shape: Sequence[int]) -> int:
+    index = 0
+    for one, size in zip(place, shape, strict=True):
+        index = index * size + one
+    return index

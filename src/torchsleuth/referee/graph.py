@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from torchsleuth import torch_api
+from torchsleuth.referee import upcast
 from torchsleuth.referee.referee import Report, referee
 from torchsleuth.referee.values import Seen, flatten
 
@@ -32,12 +33,19 @@ def check_graph(
 class Before:
     """What a call is given: copies of its inputs, and the states of the generators that it draws from."""
 
-    inputs: Sequence[Any]
+    inputs: list[Any]
     states: Sequence[torch.Tensor]
 
     @staticmethod
     def of(inputs: Sequence[Any]) -> Before:
         return Before(copies(inputs), [torch.get_rng_state(), *_on_devices()])
+
+    def let_go(self, inputs: Sequence[Any]) -> None:
+        """Copies of what the call left as it was: the program's own will do, as long as the call is looked at."""
+        for family in _families(inputs):
+            if all(_same_bits(self.inputs[i], inputs[i]) for i in family):
+                for i in family:
+                    self.inputs[i] = _like(inputs[i].detach(), inputs[i])
 
     def reset(self) -> None:
         torch.set_rng_state(self.states[0])
@@ -63,6 +71,7 @@ def check_call(
     for i, value in enumerate(inputs):
         if isinstance(value, torch.Tensor):
             got += flatten(value, f"inputs[{i}]", copied=False)
+    before.let_go(inputs)
     with untouched_generators():
         return referee(
             lambda: observe(eager, before.inputs, backward=False),
@@ -74,17 +83,25 @@ def check_call(
 
 
 def observe(function: Function, inputs: Sequence[Any], *, backward: bool) -> list[Seen]:
-    given = copies(inputs)
+    given = _borrowed_or_copied(inputs)
     outputs = _with_copied_attributes(function)(*given)
     seen = list(flatten(outputs, "out"))
     if backward:
         run_backward(outputs)
-    for i, value in enumerate(given):
-        if isinstance(value, torch.Tensor):
-            seen += flatten(value, f"inputs[{i}]", copied=False)
-            if backward and value.requires_grad:
-                seen += flatten(value.grad, f"inputs[{i}].grad", copied=False)
+    with torch_api.modes_off():  # one would make another dtype of what is only borrowed
+        for i, value in enumerate(given):
+            if isinstance(value, torch.Tensor):
+                seen += flatten(value, f"inputs[{i}]", copied=False)
+                if backward and value.requires_grad:
+                    seen += flatten(value.grad, f"inputs[{i}].grad", copied=False)
     return seen
+
+
+def _borrowed_or_copied(inputs: Sequence[Any]) -> list[Any]:
+    borrower = upcast.borrower()
+    if borrower is None:
+        return copies(inputs)
+    return [borrower.borrow(v) if isinstance(v, torch.Tensor) else v for v in inputs]
 
 
 def _with_copied_attributes(function: Function) -> Function:
@@ -132,12 +149,8 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 def copies(inputs: Sequence[Any]) -> list[Any]:
     """Fresh inputs that share memory among themselves as the given ones do."""
-    families: dict[int, list[int]] = {}
-    for i, value in enumerate(inputs):
-        if isinstance(value, torch.Tensor) and value.layout is torch.strided:
-            families.setdefault(value.untyped_storage().data_ptr() or -i - 1, []).append(i)
     found = list(inputs)
-    for family in families.values():
+    for family in _families(inputs):
         with torch_api.modes_off():
             plain = [torch_api.without_lazy_bits(inputs[i].detach()) for i in family]
         for i, copy in zip(family, _copied(plain), strict=True):
@@ -148,6 +161,29 @@ def copies(inputs: Sequence[Any]) -> list[Any]:
         if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
             found[i] = _like(value.detach().clone(), value)
     return found
+
+
+def _families(inputs: Sequence[Any]) -> list[list[int]]:
+    """Places of those that share a memory."""
+    found: dict[int, list[int]] = {}
+    for i, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+            found.setdefault(value.untyped_storage().data_ptr() or -i - 1, []).append(i)
+    return list(found.values())
+
+
+def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.dtype != other.dtype or one.shape != other.shape or one.stride() != other.stride():
+        return False
+    return torch.equal(_bits(one), _bits(other))
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """As whole numbers: a nan equals no nan."""
+    plain = torch_api.without_lazy_bits(tensor.detach())
+    real = torch.view_as_real(plain) if plain.dtype.is_complex else plain
+    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    return real.view(whole[real.element_size()])
 
 
 def _copied(family: Sequence[torch.Tensor]) -> list[torch.Tensor]:

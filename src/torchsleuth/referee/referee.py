@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from torchsleuth.referee import unstable, verdict
-from torchsleuth.referee.blocks import holds_nan
+from torchsleuth.referee.apart import Apart
+from torchsleuth.referee.blocks import InParts, holds_nan
 from torchsleuth.referee.nudged import Nudged
 from torchsleuth.referee.upcast import LEAST_NUDGE, Upcast
 from torchsleuth.referee.values import Seen
@@ -66,7 +67,7 @@ def referee(
     nans = any(holds_nan(s.value) for s in first)
     del first, got, pairs  # the inputs are among them, and often all there is to a graph's memory
     notes: list[str] = []
-    doubtful = frozenset(e.path for e, c in suspects if e is not None and c is not None)
+    doubtful = {e.path: e.value for e, c in suspects if e is not None and c is not None}
     steady = _steady(suspects, lambda: _fresh(eager, reset))
     references, disputed = _references(lambda: _fresh(eager, reset), doubtful, notes)
     wrong: list[Difference] = []
@@ -123,8 +124,9 @@ def _not_even_by_rounding(
         if given is not None and tensors and one.excused in verdict.BY_ROUNDING:
             found = unstable.far_out(one.path, e, c, given)
             if found is not None:
-                paths = {d.path for d in excused}
-                more = _nudged(eager, given.nudge, _MORE_SEEDS, paths) if more is None else more
+                exact = {d.path: references[d.path].exact for d in excused if d.path in references}
+                if more is None:
+                    more = _nudged(eager, given.nudge, _MORE_SEEDS, exact, borrows=given.borrows)
                 others = [m.get(one.path) for m in more]
                 found = unstable.far_out(one.path, e, c, given, others) if len(more) > len(_MORE_SEEDS) else None
         (left if found is None else wrong).append(found or one)
@@ -178,32 +180,73 @@ def _fresh(run: Run, reset: Callable[[], object]) -> Sequence[Seen]:
     return run()
 
 
-def _references(eager: Run, paths: Collection[str], notes: list[str]) -> tuple[dict[str, References], str]:
-    """For each output; and why they tell nothing, where the two may differ by right."""
-    try:
-        with Upcast() as exact_mode:
-            exact = {s.path: s.value for s in eager() if s.path in paths}
-    except Exception as error:  # whatever the model does there, eager and compiled are compared without it
-        what = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-        notes.append(f"there is no float64 reference ({what}); only what no rounding explains counts")
+def _references(eager: Run, doubtful: dict[str, object], notes: list[str]) -> tuple[dict[str, References], str]:
+    """For each of the `doubtful` values of eager; and why they tell nothing, where the two may differ by right."""
+    found = _first_that_works(eager, doubtful, notes)
+    if found is None:
         return {}, ""
-    if exact_mode.mixed:
-        notes.append(
-            "these ran in their own precision in the float64 reference: " + ", ".join(sorted(exact_mode.mixed))
-        )
-    nudge = max(LEAST_NUDGE, 2 * exact_mode.coarsest if exact_mode.coarsest > 2.0**-20 else 0.0)
-    moved = _nudged(eager, nudge, (7,), paths)
-    found = {path: References(value, [m.get(path) for m in moved], nudge) for path, value in exact.items()}
-    return found, exact_mode.disputed
+    exact, mode = found
+    if mode.mixed:
+        notes.append("these ran in their own precision in the float64 reference: " + ", ".join(sorted(mode.mixed)))
+    nudge = max(LEAST_NUDGE, 2 * mode.coarsest if mode.coarsest > 2.0**-20 else 0.0)
+    moved = _nudged(eager, nudge, (7,), exact, borrows=mode.borrows)
+    references = {
+        path: References(value, [m.get(path) for m in moved], nudge, mode.borrows) for path, value in exact.items()
+    }
+    return references, mode.disputed
 
 
-def _nudged(eager: Run, nudge: float, seeds: Sequence[int], paths: Collection[str]) -> list[dict[str, object]]:
-    """Twice for each seed, up and down; of these `paths` alone."""
+def _first_that_works(
+    eager: Run, doubtful: dict[str, object], notes: list[str]
+) -> tuple[dict[str, object], Upcast] | None:
+    """With the inputs as they are; with copies where it writes to them, or torch asks for one dtype in all of them."""
+    what = ""
+    for borrows in (True, False):
+        try:
+            return _exact(eager, doubtful, borrows=borrows)
+        except Exception as error:  # whatever the model does there, eager and compiled are compared without it
+            what = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    notes.append(f"there is no float64 reference ({what}); only what no rounding explains counts")
+    return None
+
+
+def _exact(eager: Run, doubtful: dict[str, object], *, borrows: bool) -> tuple[dict[str, object], Upcast]:
+    with Upcast(borrows=borrows) as mode:
+        seen = eager()
+    return _kept(list(seen), doubtful, torch.float32), mode
+
+
+def _nudged(
+    eager: Run, nudge: float, seeds: Sequence[int], exact: dict[str, object], *, borrows: bool
+) -> list[dict[str, object]]:
+    """Twice for each seed, up and down; of what there is an `exact` value of."""
     moved: list[dict[str, object]] = []
     for seed, sign in itertools.product(seeds, (1, -1)):
         try:
-            with Upcast(sign * nudge, seed=seed):
-                moved.append({s.path: s.value for s in eager() if s.path in paths})
+            with Upcast(sign * nudge, seed=seed, borrows=borrows):
+                seen = eager()
         except Exception:  # a nudge may leave what the program allows, and it says so in its own way
             continue
+        moved.append(_kept(list(seen), exact, torch.bfloat16))
+        del seen
     return moved
+
+
+def _kept(seen: list[Seen], bases: dict[str, object], dtype: torch.dtype) -> dict[str, object]:
+    """As distances from what each is compared with, one after the other: the whole is large."""
+    found: dict[str, object] = {}
+    while seen:
+        one = seen.pop()
+        if one.path in bases:
+            found[one.path] = _distance(one.value, bases[one.path], dtype)
+        del one
+    return found
+
+
+def _distance(value: object, base: object, dtype: torch.dtype) -> object:
+    """Of floats; whole numbers are compared as they are."""
+    if isinstance(base, torch.Tensor) and not (base.dtype.is_floating_point or base.dtype.is_complex):
+        return value
+    if not isinstance(value, torch.Tensor) or not isinstance(base, (torch.Tensor, InParts)):
+        return value
+    return Apart(value, base, dtype) if verdict.comparable(value, base) else value

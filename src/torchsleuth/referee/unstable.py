@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import torch
 
-from torchsleuth.referee.blocks import Largest, Rms, blocks, element, shape_of, size_of, unravel
+from torchsleuth.referee.blocks import InParts, Largest, Rms, blocks, element, shape_of, size_of, unravel
 from torchsleuth.referee.verdict import Difference, References, comparable, moves_much
 
 _SPREADS = 10.0  # how many times as far as the nudged runs lie apart
@@ -24,7 +24,7 @@ def far_out(
     """
     if eager.dtype is torch.bool or not comparable(given.exact, eager):
         return None
-    runs = [p for p in (*given.nudged, *more) if isinstance(p, torch.Tensor) and comparable(p, eager)]
+    runs = [p for p in (*given.nudged, *more) if isinstance(p, (torch.Tensor, InParts)) and comparable(p, eager)]
     floating = eager.dtype.is_floating_point or eager.dtype.is_complex
     unstable, size = (moves_much(given.nudge), size_of(given.exact)) if floating else (0.0, 0.0)
     spread, apart, own, scale, worst = Rms(), Rms(), Rms(), Rms(), Largest()

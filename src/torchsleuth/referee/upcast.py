@@ -27,24 +27,38 @@ class NoReference(Exception):
     """An operator looks at the bits of a float: there is no float64 run of it."""
 
 
+class NotBorrowed(Exception):
+    """A run cannot do with what belongs to somebody else: it needs copies of its own."""
+
+
 LEAST_NUDGE = 2.0**-19  # and the most for what is summed up
 _OF_ZERO = 1e-3  # how far a zero is moved, in nudges: ties are often between zeros
-_active = 0
+_active: list[Upcast] = []
 
 
 def is_active() -> bool:
     """Whether a float64 run is under way: what is copied for it should be wide."""
-    return _active > 0
+    return bool(_active)
+
+
+def borrower() -> Upcast | None:
+    """The run under way, where it takes its inputs as they are, without a copy."""
+    return _active[-1] if _active and _active[-1].borrows else None
 
 
 class Upcast(SeesBodies):
     """`nudge` moves what an operator rounds, and what it chooses from, by about so much of its size.
 
     Inputs as such are exact and are not moved: a half that is rounded the wrong way is wrong.
+
+    One that `borrows` widens what it is given where an operator needs it, and never all of it at once; NotBorrowed says
+    that the run needs copies.
     """
 
-    def __init__(self, nudge: float = 0.0, seed: int = 0) -> None:
+    def __init__(self, nudge: float = 0.0, seed: int = 0, *, borrows: bool = False) -> None:
         super().__init__()
+        self.borrows = borrows
+        self._borrowed: set[int] = set()  # memories
         self.mixed: set[str] = set()  # operators that ran in the program's own precision
         self.coarsest = 2.0**-23  # rounding of the narrowest float that was seen
         self.disputed = ""  # why eager and compiled code may differ here by right
@@ -52,15 +66,24 @@ class Upcast(SeesBodies):
         self._random = torch.Generator().manual_seed(seed)
 
     def __enter__(self) -> Upcast:
-        global _active
-        _active += 1
+        _active.append(self)
         super().__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        global _active
-        _active -= 1
+        _active.pop()
         super().__exit__(*error)
+
+    def borrow(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The same memory, as an input of this run, with a gradient that is as wide as all else."""
+        if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided:
+            raise NotBorrowed(type(tensor).__name__)
+        with torch_api.modes_off():
+            found = tensor.detach()
+            if tensor.requires_grad:
+                torch_api.takes_any_gradient(found.requires_grad_())
+        self._borrowed |= _memories([found])
+        return found
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -68,11 +91,13 @@ class Upcast(SeesBodies):
         kwargs = dict(kwargs or {})
         if torch_api.is_higher_order(func):
             return self._with_bodies(func, args, kwargs)
+        targets = _written(func, args)
+        if self._borrowed:
+            self._refuse_what_needs_copies(func, args, kwargs, targets)
         if torch.Tag.nondeterministic_seeded in func.tags:
             return self._draw(func, args, kwargs)
         if torch_api.reads_bits(func) and any(t.is_floating_point() for t in _tensors(args)):
             raise NoReference(str(func))
-        targets = _written(func, args)
         wide_args = mapped(args, lambda v: self._wide(v, targets))
         if self._nudge and rounding.chooses(func):
             wide_args = mapped(wide_args, lambda v: self._nudged(v, _OF_ZERO))
@@ -84,6 +109,9 @@ class Upcast(SeesBodies):
                 raise
             self.mixed.add(str(func))
             result = func(*mapped(args, _narrow), **{k: mapped(v, _narrow) for k, v in kwargs.items()})
+        if self._borrowed and not self._borrowed.isdisjoint(_memories(args)):
+            # A view of what was widened: who writes there means to write to what is borrowed.
+            self._borrowed |= _memories(wide_args) & _memories([result])
         if self._nudge and equals.applies(func, wide_args, kwargs):
             steps = math.copysign(1.0, self._nudge) * self._step(wide_args[0])
             result = equals.chosen_otherwise(func, wide_args, wide_kwargs, result, steps)
@@ -93,11 +121,22 @@ class Upcast(SeesBodies):
             return self._moved(self._cancelled(func, wide_args, wide_kwargs, result), targets, _memories(wide_args))
         return mapped(result, self._entered)
 
+    def _refuse_what_needs_copies(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], targets: set[int]
+    ) -> None:
+        """Nothing is written to what is borrowed; and autocast would take it for narrow, as it does no copy."""
+        asked = kwargs.get("dtype")
+        narrower = torch_api.casts(func) and asked is not None and _EPSILON.get(asked, 0.0) > 2.0**-23
+        touched = [t for t in _tensors(args) if narrower or id(t) in targets]
+        if not self._borrowed.isdisjoint(_memories(touched)):
+            raise NotBorrowed(str(func))
+
     def _with_bodies(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """A higher-order operator: what it is given is wide, and so is every operator of its bodies."""
-        result = self.run_with_bodies(
-            func, mapped(args, self._entered), {k: mapped(v, self._entered) for k, v in kwargs.items()}
-        )
+        wide = mapped(args, self._entered)
+        if not self._borrowed.isdisjoint(_memories(args)):
+            self._borrowed |= _memories(wide)  # a body may write to what it is given
+        result = self.run_with_bodies(func, wide, {k: mapped(v, self._entered) for k, v in kwargs.items()})
         if result is NotImplemented:
             raise NoReference(func.name())
         if func.name() == "flex_attention" and not self._nudge and masks.disagrees(args):

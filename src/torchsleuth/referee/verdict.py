@@ -13,7 +13,18 @@ from typing import Any
 
 import torch
 
-from torchsleuth.referee.blocks import Counted, Largest, Rms, blocks, element, shape_of, size_of, unravel
+from torchsleuth.referee.blocks import (
+    Counted,
+    InParts,
+    Largest,
+    Rms,
+    blocks,
+    element,
+    is_complex,
+    shape_of,
+    size_of,
+    unravel,
+)
 
 _TIMES_EAGER = 10.0  # compiled code sums in another order, and is not called wrong for it
 _ROUNDINGS = 10.0
@@ -44,6 +55,7 @@ class References:
     exact: Any
     nudged: Sequence[Any] = ()
     nudge: float = 0.0
+    borrows: bool = False  # whether the runs that made them did with the inputs as they are
 
 
 def alike(eager: Any, compiled: Any) -> bool:
@@ -215,11 +227,11 @@ def _without_reference(path: str, eager: torch.Tensor, compiled: torch.Tensor) -
     return Difference(path, "values", line, apart.value / unit, excused="" if apart.value > loose * unit else ROUNDING)
 
 
-def comparable(reference: Any, eager: torch.Tensor) -> bool:
+def comparable(reference: Any, eager: torch.Tensor | InParts) -> bool:
     return (
-        isinstance(reference, torch.Tensor)
+        isinstance(reference, (torch.Tensor, InParts))
         and reference.shape == eager.shape
-        and reference.dtype.is_complex == eager.dtype.is_complex
+        and is_complex(reference) == is_complex(eager)
     )
 
 
@@ -231,12 +243,12 @@ def first_of(mask: torch.Tensor) -> tuple[int, ...]:
     return unravel(int(mask.flatten().to(torch.uint8).argmax()), mask.shape)
 
 
-def _at(index: int, how: str, *, compiled: torch.Tensor, **others: torch.Tensor) -> str:
+def _at(index: int, how: str, *, compiled: torch.Tensor, **others: torch.Tensor | InParts) -> str:
     """What each has there: at [0, 3] compiled gives 1, eager 2."""
     if not compiled.numel():
         return "nowhere"
     place = unravel(index, shape_of(compiled))
-    rest = "".join(f", {name} {element(tensor, place):{how}}" for name, tensor in others.items())
+    rest = "".join(f", {name} {element(value, place):{how}}" for name, value in others.items())
     return f"at {list(place)} compiled gives {element(compiled, place):{how}}{rest}"
 
 

@@ -72,6 +72,7 @@ from torchsleuth.torch_api.names import (
     resolve as resolve,
 )
 from torchsleuth.torch_api.operators import (
+    casts as casts,
     dispatch_mode as dispatch_mode,
     modes_off as modes_off,
     on_real_values as on_real_values,
@@ -111,5 +112,6 @@ from torchsleuth.torch_api.values import (
     make_graph_module as make_graph_module,
     make_zero_tensor as make_zero_tensor,
     source_name as source_name,
+    takes_any_gradient as takes_any_gradient,
     version_of as version_of,
 )

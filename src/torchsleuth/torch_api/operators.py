@@ -29,6 +29,10 @@ def reads_bits(operator: Any) -> bool:
     return operator is torch.ops.aten.view.dtype
 
 
+def casts(operator: Any) -> bool:
+    return operator is torch.ops.aten._to_copy.default
+
+
 def on_real_values(operator: Any) -> Any:
     """What a higher-order operator does with tensors that hold values; None where it says nothing about that."""
     keys = importlib.import_module("torch._C").DispatchKey

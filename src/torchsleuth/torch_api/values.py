@@ -61,6 +61,11 @@ def version_of(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else int(tensor._version)
 
 
+def takes_any_gradient(leaf: torch.Tensor) -> None:
+    """Its gradient keeps the dtype that it comes with."""
+    leaf.grad_dtype = None
+
+
 def make_graph_module(root: torch.nn.Module, graph: torch.fx.Graph) -> torch.fx.GraphModule:
     """A GraphModule that prints its Python when it is first called: some graphs that compile cannot be printed."""
     from torch.fx import _lazy_graph_module as lazy
