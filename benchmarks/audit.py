@@ -6,7 +6,8 @@ run in a process of its own, with empty caches.  What still fails in the same wa
 listed: the reducer should have found it.  Exit status 1 where there is any.
 
 Some things stand there on purpose and are not tried: an element of a tuple (no operator), seeds, how numbers are
-compared, the backend (the first that fails), and the dtype of autocast, though it is the default.
+compared, the backend (the first that fails), the dtype of autocast, though it is the default, and that what is true or
+false is a bool.
 """
 
 from __future__ import annotations
@@ -76,8 +77,9 @@ def without_statements(tree: ast.Module) -> Iterator[tuple[str, str]]:
                 changed = copy.deepcopy(tree)
                 del _functions(changed)[place].body[number]
                 yield f"without `{ast.unparse(statement)}`", ast.unparse(changed)
-            if isinstance(statement, ast.Return) and isinstance(statement.value, (ast.Call, ast.BinOp, ast.Subscript)):
-                for operand in dict.fromkeys(_operands(statement.value, function)):
+            returned = statement.value if isinstance(statement, ast.Return) else None
+            if isinstance(returned, (ast.Call, ast.BinOp, ast.Subscript)) and not _is_element(returned, function):
+                for operand in dict.fromkeys(_operands(returned, function)):
                     changed = copy.deepcopy(tree)
                     _functions(changed)[place].body[number] = ast.Return(ast.Name(operand, ast.Load()))
                     yield f"`{ast.unparse(statement)}` replaced by {operand}", ast.unparse(changed)
@@ -104,7 +106,7 @@ def with_smaller_sizes(tree: ast.Module) -> Iterator[tuple[str, str]]:
 def without_keywords(tree: ast.Module) -> Iterator[tuple[str, str]]:
     for place, call in enumerate(_calls(tree)):
         for number, keyword in enumerate(call.keywords):
-            if (ast.unparse(call.func), keyword.arg) in ON_PURPOSE:
+            if (ast.unparse(call.func), keyword.arg) in ON_PURPOSE or ast.unparse(keyword.value) == "torch.bool":
                 continue
             changed = copy.deepcopy(tree)
             del _calls(changed)[place].keywords[number]

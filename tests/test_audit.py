@@ -48,6 +48,19 @@ def test_what_a_function_returns_is_replaced_by_its_operands_too():
     assert "return a\n" in done(source)["`return torch.relu(a)` replaced by a"]
 
 
+def test_what_stands_there_on_purpose_is_left_alone():
+    source = """import torch
+
+def f(p, x):
+    cond = torch.cond(p, torch.sin, torch.cos, (x,))
+    return cond[0]
+
+p = torch.ones((), dtype=torch.bool)
+torch.compile(f)(p, torch.randn(2))
+"""
+    assert not [what for what in done(source) if "cond[0]" in what or "dtype" in what]
+
+
 def test_each_size_is_halved():
     sizes = [text for what, text in done().items() if "halved" in what]
     assert len(sizes) == 3

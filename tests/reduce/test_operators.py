@@ -139,3 +139,19 @@ def test_no_bridge_where_each_that_fails_is_waited_for():
     best, _ = reduced(case, needs_path("relu", "tanh"))
     assert "expand" not in targets(best)
     assert len(targets(best)) == 14
+
+
+@pytest.mark.parametrize("size", [4, "unknown"])
+def test_what_flows_on_through_a_second_operand_still_does(size):
+    """Without the product, relu reads what flip gives: x would cut them apart."""
+    value = replace(SQUARE, shape=(size, size), stride=None)
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        Node("y", Op.PLACEHOLDER, "y", value=SQUARE),
+        Node("flip", Op.CALL_FUNCTION, "torch.flip", (Ref("y"), (0,)), value=value),
+        Node("mul", Op.CALL_FUNCTION, "torch.mul", (Ref("x"), Ref("flip")), value=value),
+        Node("relu", Op.CALL_FUNCTION, "torch.relu", (Ref("mul"),), value=value),
+        Node("output", Op.OUTPUT, "output", ((Ref("relu"),),)),
+    ]
+    best, _ = reduced(case_of(nodes, 2), needs_path("flip", "relu"))
+    assert targets(best) == ["flip", "relu"]

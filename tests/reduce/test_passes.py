@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from toys import SQUARE, case_of, chain, needs, reduced, targets
+from toys import SQUARE, case_of, chain, needs, needs_path, reduced, targets
 
 from torchsleuth.case.failure import Phase
 from torchsleuth.case.ir import Node, Op, Ref, Value
@@ -348,3 +348,17 @@ def test_numbers_that_are_no_places_there_stay_as_they_are(changes):
     assert {(c.inputs[1].low, c.inputs[1].high) for c in shapes.propose(case)} == {
         (case.inputs[1].low, case.inputs[1].high)
     }
+
+
+def test_sizes_of_what_the_graph_makes_become_small():
+    square = replace(SQUARE, shape=(6, 4), stride=None)
+    nodes = [
+        Node("full", Op.CALL_FUNCTION, "torch.full", ((6, 4), 6.0), value=square),
+        Node("amax", Op.CALL_FUNCTION, "torch.amax", (Ref("full"), (-1,)), value=replace(square, shape=(6,))),
+        Node("output", Op.OUTPUT, "output", ((Ref("amax"),),)),
+    ]
+    best, _ = reduced(case_of(nodes, 0), needs_path("full", "amax"))
+    made = best.graph.nodes[0]
+    assert made.args[0] == (2, 2)
+    assert made.value is not None
+    assert made.value.shape == (2, 2)

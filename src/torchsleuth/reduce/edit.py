@@ -20,6 +20,7 @@ _IN_PLACE_OPERATORS = frozenset(
     "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift setitem".split()
 )
 _FAR, _WIDE = 4, 8  # how far up, and among how many values, one that looks the same is looked for
+Look = tuple[str, tuple[int | str, ...], str]  # dtype, shape, device
 _FLOATING = ("torch.float", "torch.bfloat", "torch.complex")
 
 
@@ -33,6 +34,7 @@ class _Builder:
     bypass: bool
     any_size: bool
     bridge: bool
+    other: int  # which of several that look the same
     nodes: list[Node] = field(default_factory=list)
     placeholders: list[Node] = field(default_factory=list)
     inputs: list[Input] = field(default_factory=list)
@@ -79,7 +81,7 @@ class _Builder:
 
     def _same_looking_input(self, dropped: str) -> str | None:
         """A value that can stand for what a dropped operator gave: the nearest one that it was made of."""
-        mine = self.facts.tensors.get(dropped)
+        mine = self._look(dropped)
         # Of numbers only floats (an integer is a size, and another would not fit), and one that is kept: else its own.
         number = isinstance(self.facts.numbers.get(dropped), float)
         if (mine is None and not number) or not self.by_name[dropped].is_call:
@@ -88,13 +90,21 @@ class _Builder:
         for _ in range(_FAR):
             level = [name for made in level for name in inputs_of(self.by_name[made]) if name not in seen][:_WIDE]
             seen.update(level)
-            for name in level:
-                other = self.facts.tensors.get(name)
-                if mine is not None and other is not None and self._alike(other, mine):
-                    return name
-                if mine is None and name in self.keep and isinstance(self.facts.numbers.get(name), float):
-                    return name
+            found = [name for name in level if self._stands_for(name, mine)]
+            if found:
+                return found[min(self.other, len(found) - 1)]
         return None
+
+    def _stands_for(self, name: str, mine: Look | None) -> bool:
+        if mine is None:
+            return name in self.keep and isinstance(self.facts.numbers.get(name), float)
+        other = self._look(name)
+        return other is not None and (other[0], other[2]) == (mine[0], mine[2]) and (self.any_size or other == mine)
+
+    def _look(self, name: str) -> Look | None:
+        """Sizes that nobody knows any more are the same where they are written alike; eager says whether they fit."""
+        known = self.facts.tensors.get(name) or self.by_name[name].value
+        return (known.dtype, known.shape, known.device) if known is not None else None
 
     def _bridged(self, node: Node, mine: Tensor) -> Arg | None:
         """One element of a kept value that it was made of, as often as needed: what flows on there still does."""
@@ -121,10 +131,6 @@ class _Builder:
         )  # fmt: skip
         self.nodes += [one, wide] if look.shape else [wide]
         return Ref(wide.name)
-
-    def _alike(self, one: Tensor, other: Tensor) -> bool:
-        same_size = self.any_size or one.shape == other.shape
-        return same_size and (one.dtype, one.device) == (other.dtype, other.device)
 
     def _fresh(self, tensor: Tensor, *, changed: bool) -> Tensor:
         """A new input: memory of its own, and a gradient where the graph had one.
@@ -162,10 +168,14 @@ def keep_only(
     bypass: bool = True,
     any_size: bool = False,
     bridge: bool = False,
+    other: int = 0,
 ) -> Case:
-    """The Case with only the operators `keep`; its outputs are what they give and nobody reads."""
+    """The Case with only the operators `keep`; its outputs are what they give and nobody reads.
+
+    Where several values can stand for what a dropped operator gave, the first does, or an`other` of them.
+    """
     graph = case.graph
-    builder = _Builder(case, facts, keep, bypass, any_size, bridge)
+    builder = _Builder(case, facts, keep, bypass, any_size, bridge, other)
     free = picks(graph)
     for node in graph.nodes:
         wanted = node.name in keep and node.is_call

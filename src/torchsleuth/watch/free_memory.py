@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-# What comparing takes at its worst, in sizes of what the call is given: copies, eager's run, three of them in float64
-# with their gradients (docs/measurements.md).
+# What comparing takes at its worst, in sizes of what the call is given: two results with their gradients, and a float64
+# run on copies of its own (docs/measurements.md); of halves, a float64 run is four times as large.
 _SIZES = 12
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from torchsleuth.case.ir import Arg, Graph, Node, Op, map_args
+from torchsleuth.case.ir import Arg, Graph, Node, Op, inputs_of, leaves, map_args
 from torchsleuth.case.model import Case, Input, Storage, Tensor
 from torchsleuth.case.program.values import contiguous_stride
 from torchsleuth.reduce.edit import is_floating
@@ -16,7 +16,8 @@ _UNKNOWN = "unknown"  # a size that follows from the inputs in a way that is not
 
 
 def propose(case: Case) -> Iterator[Case]:
-    sizes = sorted({s for v in case.inputs if isinstance(v, Tensor) for s in v.shape if s > 2}, reverse=True)
+    given = {s for v in case.inputs if isinstance(v, Tensor) for s in v.shape if s > 2}
+    sizes = sorted(given | set(_sizes_of_made(case.graph)), reverse=True)
     if not sizes:
         return
     yield _resized(case, dict.fromkeys(sizes, 2), constants=True)
@@ -31,6 +32,14 @@ def propose(case: Case) -> Iterator[Case]:
     for number, dim, size in _alike(case)[:_MOST_ALONE]:
         for small in sorted({2, max(2, size // 2)}):
             yield _with_one_resized(case, number, dim, small)
+
+
+def _sizes_of_made(graph: Graph) -> Iterator[int]:
+    """Of tensors that the graph makes of nothing: they stand in the call."""
+    for node in graph.nodes:
+        if node.is_call and node.value is not None and not any(inputs_of(node)):
+            named = {leaf for leaf in leaves((node.args, dict(node.kwargs))) if type(leaf) is int}
+            yield from (s for s in node.value.shape if isinstance(s, int) and s > 2 and s in named)
 
 
 def _alike(case: Case) -> list[tuple[int, int, int]]:
