@@ -33,7 +33,7 @@ DEFAULT = "bert deberta gpt2 llama t5 bart vit convnext clip wav2vec2 mamba mixt
 KINDS = ("compile-error", "runtime-error", "crash", "hang", "out-of-memory")
 WHERE = ("forward", "backward")
 MARK = "FAULTY_MODELS_RUN"  # in the environment of all that one run starts
-LIMIT = 600.0
+LIMIT = 1800.0
 HEAD = "| model | kind | where | operator | verdict | found | verified | form | left behind | tool, MB | s |"
 
 _OPERATORS = """

@@ -84,6 +84,26 @@ def test_a_stage_that_ends_while_it_is_kept_is_cleared() -> None:
     assert observer.cleared == [7]
 
 
+@pytest.mark.parametrize("phase", [Phase.COMPILE_FORWARD, Phase.RUN_BACKWARD])
+@pytest.mark.usefixtures("impatient")
+def test_the_size_of_a_graph_excuses_a_long_compile_not_a_long_run(
+    monkeypatch: pytest.MonkeyPatch, phase: Phase
+) -> None:
+    monkeypatch.setattr(watchdog, "operators", lambda graph: 1000)
+    monkeypatch.setattr(watchdog, "_RUNNING_ONE", 0.0)
+    sketch = SimpleNamespace(graph=None, surroundings=SimpleNamespace(backend=Backend("inductor")))
+    observer = ToyObserver()
+    work = [Work(cast(Any, SimpleNamespace(sketch=sketch)), phase, [])]
+    watching(observer, work)
+    if phase.compiling:
+        time.sleep(0.3)
+        assert not observer.kept
+    else:
+        until(lambda: observer.kept)
+    work.clear()  # its thread outlives the test, and finds nothing to do
+    time.sleep(0.05)
+
+
 def suspected(outbox: Outbox, number: int = 1) -> None:
     case = outbox.folder / "cases" / str(number)
     case.mkdir(parents=True)

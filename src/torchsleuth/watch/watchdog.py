@@ -12,7 +12,8 @@ from torchsleuth.case.ir import operators
 if TYPE_CHECKING:
     from torchsleuth.watch.observer import Observer, Work
 
-_SECONDS_AN_OPERATOR = 0.5  # a large graph may honestly compile for long
+_COMPILING_ONE = 0.5  # seconds an operator: a large graph may honestly compile for long
+_RUNNING_ONE = 0.05
 _WHILE_TUNING = 5.0  # many versions of a kernel are compiled and timed
 _LOOK_EVERY = 1.0
 
@@ -55,7 +56,8 @@ class Watchdog:
                 continue
             record = next((w.record for w in reversed(work) if w.record is not None), None)
             size = operators(record.sketch.graph) if record else 0
-            limit = self._observer.outbox.options.hang_after + _SECONDS_AN_OPERATOR * size
+            for_each = _COMPILING_ONE if work[-1].phase.compiling else _RUNNING_ONE
+            limit = self._observer.outbox.options.hang_after + for_each * size
             if record and record.sketch.surroundings.backend.tunes:
                 limit *= _WHILE_TUNING
             seconds = time.monotonic() - self._since
