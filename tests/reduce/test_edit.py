@@ -155,3 +155,20 @@ def test_a_bridge_leads_on_from_what_is_kept():
     ]
     cut = keep_only(case, {"made", "read"}, from_graph(case))
     assert [n.name for n in cut.graph.placeholders] == ["x", "between"]
+
+
+def test_of_a_write_that_nobody_reads_the_whole_memory_is_the_result():
+    row = replace(SQUARE, shape=(4,), stride=(1,))
+    nodes = [
+        Node("x", Op.PLACEHOLDER, "x", value=SQUARE),
+        Node("whole", Op.CALL_METHOD, "clone", (Ref("x"),), value=SQUARE),
+        Node("part", Op.CALL_FUNCTION, "operator.getitem", (Ref("whole"), 0), value=row),
+        Node("written", Op.CALL_METHOD, "add_", (Ref("part"), 1), value=row),
+        Node("read", Op.CALL_FUNCTION, "torch.sin", (Ref("whole"),), value=SQUARE),
+        Node("output", Op.OUTPUT, "output", ((Ref("read"),),)),
+    ]
+    case = case_of(nodes, 1)
+    without_its_reader = keep_only(case, {"whole", "part", "written"}, from_graph(case))
+    assert without_its_reader.graph.output.args == ((Ref("whole"),),), "the part says less, and is one alias more"
+    to_an_input = keep_only(case, {"part", "written"}, from_graph(case), bypass=True)
+    assert to_an_input.graph.output.args == ((Ref("written"),),), "an input is seen by whoever gave it"

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from toys import chain
 
+from torchsleuth.case.ir import Op, Ref
 from torchsleuth.case.model import Case
 from torchsleuth.reduce.oracle import Oracle
 from torchsleuth.reduce.passes import Pass
@@ -82,3 +83,26 @@ def test_passes_that_undo_each_other_or_change_nothing_come_to_an_end():
         for _ in range(3):
             simplifier.round([Pass("endless", "endless", propose), Pass("again", "again", propose)])
         assert oracle.judged <= 2
+
+
+def test_a_pass_that_was_refused_is_asked_again_when_other_results_are_wanted():
+    case = chain(2)
+    asked: list[str] = []
+
+    def without_variable(case: Case) -> Iterator[Case]:
+        asked.append(repr(case.graph.output.args))
+        yield replace(case, surroundings=replace(case.surroundings, environment={"a": "1"}))
+
+    def fails(cases: list[Case]) -> list[bool]:
+        return [c.graph.output.args == ((Ref("op_0"),),) for c in cases]
+
+    oracle = Oracle(fails, lambda c: repr((c.graph.output, c.surroundings)), case)
+    simplifier = Simplifier(oracle, 1, lambda _: None)
+    step = Pass("variable", "variable", without_variable)
+    assert not simplifier.round([step])
+    assert not simplifier.round([step])
+    assert oracle.judged == 1, "in the same situation nothing is judged again"
+    other = [replace(n, args=((Ref("op_0"),),)) if n.op is Op.OUTPUT else n for n in case.graph.nodes]
+    oracle.accept(replace(case, graph=replace(case.graph, nodes=tuple(other))))
+    assert simplifier.round([step])
+    assert oracle.best.surroundings.environment == {"a": "1"}

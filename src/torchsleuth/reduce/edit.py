@@ -223,10 +223,17 @@ def _outputs(graph: Graph, builder: _Builder) -> list[Arg]:
     was_read = {name for node in graph.nodes for name in inputs_of(node)}
     made = [n for n in builder.nodes if n.is_call]
     unread = [n.name for n in made if n.value is not None and (n.name not in read or n.name in was_output)]
-    found = [name for name in unread if name in was_read] or unread
+    found = [name for name in unread if name in was_read] or _written_whole(builder, unread) or unread
     if not (found or _changes_inputs((*builder.placeholders, *builder.nodes))):
         found = [n.name for n in made if n.value is not None][-1:]
     return [Ref(name) for name in found]
+
+
+def _written_whole(builder: _Builder, unread: Collection[str]) -> list[str]:
+    """What unread operators wrote to: all of a value made here, of which they may have written, and give, a part."""
+    memory = memories((*builder.placeholders, *builder.nodes))
+    written = {memory[name] for node in builder.nodes if node.name in unread for name in changed_by(node)}
+    return [n.name for n in builder.nodes if n.name in written and n.is_call and n.value is not None]
 
 
 def without_unread_picks(graph: Graph) -> Graph:

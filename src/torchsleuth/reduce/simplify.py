@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from torchsleuth.case import user_kernels
-from torchsleuth.case.ir import operators
+from torchsleuth.case.ir import Arg, operators
 from torchsleuth.case.model import Case, Tensor
 from torchsleuth.reduce.edit import is_floating
 from torchsleuth.reduce.oracle import Oracle
 from torchsleuth.reduce.passes import Pass
 
 Say = Callable[[str], None]
-_Situation = tuple[int, int, tuple[str, ...]]
 
 
 class Simplifier:
@@ -53,11 +53,10 @@ class Simplifier:
     def _improve(self, step: Pass) -> bool:
         """Tries the pass's proposals in order, the boldest alone, then some at once; True when one was kept.
 
-        A pass that was refused is asked again only where it proposes another number of things, to fewer operators, or
-        where whole numbers have become others: places and lengths, which forbade smaller sizes.
+        A pass that was refused is asked again only in another situation.
         """
         proposals: list[Case] = list(step.propose(self._oracle.best))
-        situation = len(proposals), operators(self._oracle.best.graph), _whole_numbers(self._oracle.best)
+        situation = _situation(self._oracle.best, len(proposals))
         if self._refused.get(step.name) == situation:
             return False
         for start in (0, *range(1, len(proposals), self._width)):
@@ -80,6 +79,18 @@ class Simplifier:
         return True
 
 
-def _whole_numbers(case: Case) -> tuple[str, ...]:
-    """How each input of integers is made."""
-    return tuple(v.fill for v in case.inputs if isinstance(v, Tensor) and not is_floating(v.dtype))
+@dataclass(frozen=True)
+class _Situation:
+    """Why a pass that was refused may succeed after all."""
+
+    proposals: int
+    operators: int
+    whole_numbers: tuple[str, ...]  # how each input of integers is made: places and lengths may forbid smaller sizes
+    results: Arg  # a result that was wanted may have kept its operators
+    compared: tuple[str, ...]
+
+
+def _situation(case: Case, proposals: int) -> _Situation:
+    whole_numbers = tuple(v.fill for v in case.inputs if isinstance(v, Tensor) and not is_floating(v.dtype))
+    compared = case.check.only if case.check is not None else ()
+    return _Situation(proposals, operators(case.graph), whole_numbers, case.graph.output.args, compared)
