@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 import torchsleuth
 from torchsleuth.backends import faulty
 from torchsleuth.errors import BadUsage
+from torchsleuth.library import checking
 from torchsleuth.library.check_file import model_and_inputs
 from torchsleuth.referee.wrong import WrongNumbers
 
@@ -121,3 +123,33 @@ def test_the_command_line(tmp_path: Path, run_cli: Any) -> None:
     assert (right.returncode, "agrees with eager" in right.stdout) == (0, True)
     assert run_cli("check", tmp_path / "m.py:broken").returncode == 2
     assert run_cli("check", tmp_path / "nothing.py").returncode == 2
+
+
+def test_a_check_is_none_of_eager_with_itself_however_many_there_were() -> None:
+    """Dynamo compiles one function so often and then runs it in eager: what is wrong would agree."""
+    torch.compiler.reset()
+    limit = torch._dynamo.config.recompile_limit
+    for size in range(2, limit + 4):
+        model = torch.nn.Sequential(*[torch.nn.ReLU() for _ in range(size)])
+        assert not torchsleuth.check(model, torch.ones(size), compile={"backend": faulty("relu", "accuracy")})
+    assert torch._dynamo.config.recompile_limit == limit
+
+
+def test_what_is_compiled_too_often_in_one_check_is_said_to_run_in_eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.compiler.reset()
+    monkeypatch.setattr(checking, "_checks", itertools.count(1))
+
+    def each(x: torch.Tensor, by: int) -> torch.Tensor:
+        torch._dynamo.graph_break()
+        return x * by
+
+    def often(x: torch.Tensor) -> torch.Tensor:
+        for by in range(2, 40):
+            x = each(x, by) / by
+        return x
+
+    with torch._dynamo.config.patch(recompile_limit=1, automatic_dynamic_shapes=False):
+        verdict = torchsleuth.check(often, torch.ones(2), compile={"backend": "eager"})
+    assert verdict
+    assert "ran in eager" in str(verdict)
+    assert "ran in eager" not in str(torchsleuth.check(torch.sin, torch.ones(2), compile={"backend": "eager"}))

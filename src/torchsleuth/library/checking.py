@@ -3,29 +3,45 @@
     verdict = torchsleuth.check(model, x)
     assert verdict                # or verdict.raise_if_wrong()
 
-The model and its inputs are copied for each run and stay as they are.  Compared are outputs, what is left in inputs and
-buffers, and, where something asks for gradients, those of inputs and parameters.
+The model and its inputs are copied for each run and stay as they are, with all that containers, dataclasses and other
+objects hold, as copy.deepcopy copies it; tensors that share memory do so in the copies.  An object that holds no tensor
+is not copied unless it belongs to a module.
+
+What a function closes over (in closure cells, defaults, and globals that its code names, and that of functions it
+calls) is lent to each run, as is an input that cannot be copied, and is afterwards as it was: tensors, gradients,
+attributes, containers.  The verdict notes what could not be lent.  What is reached in another way (a library's globals,
+a registry that is asked) is used as it is.
+
+Compared are outputs, what is left in inputs, buffers and tensors that are closed over, and, where something asks for
+gradients, those of inputs, parameters and what is closed over.
 """
 
 from __future__ import annotations
 
-import copy
 import html
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from torchsleuth import torch_api
-from torchsleuth.referee import upcast
-from torchsleuth.referee.graph import copies, run_backward, untouched_generators
+from torchsleuth.library.given import Call, Given
+from torchsleuth.library.held import Leaf
+from torchsleuth.library.lending import Lent
+from torchsleuth.referee.graph import run_backward, untouched_generators
 from torchsleuth.referee.referee import Report, referee
 from torchsleuth.referee.values import Seen, flatten
 from torchsleuth.referee.verdict import Difference
 from torchsleuth.referee.wrong import WrongNumbers
 
 Function = Callable[..., Any]
+_checks = itertools.count(1)  # of this process
+_PARTLY_EAGER = (
+    "a function was compiled as often as torch allows (torch._dynamo.config.recompile_limit); from then on it ran in "
+    "eager, and so it is compared with itself"
+)
 
 
 @dataclass(frozen=True)
@@ -81,52 +97,55 @@ def check(
     backward: whether gradients are compared; None: where grad mode is on and an input or parameter asks for one.
     compile: arguments of torch.compile, for example {"dynamic": True, "backend": "aot_eager"}.
     """
-    asks = torch.is_grad_enabled() and _asks_gradients(model, args, kwargs)
+    given = Given.of(Call(model, args, kwargs))
+    asks = torch.is_grad_enabled() and any(t.requires_grad for t in given.tensors)
     gradients = asks if backward is None else backward
 
     def run(compiled: bool) -> list[Seen]:
-        return _observe(model, args, kwargs, dict(compile or {}) if compiled else None, gradients)
+        with given.for_a_run() as call:
+            return _observe(call, given.lent, dict(compile or {}) if compiled else None, gradients)
 
-    with untouched_generators(), torch_api.drawing_like_eager():
-        report = referee(lambda: run(False), lambda: run(True))
-    return Verdict(report, gradients)
+    partly: set[str] = set()
+
+    def run_compiled() -> list[Seen]:
+        try:
+            with untouched_generators(), torch_api.told_of_the_limit():
+                return run(True)
+        except torch_api.LimitReached:
+            partly.add(_PARTLY_EAGER)
+            return run(True)
+
+    # What earlier checks of the same code compiled counts, too; it must not make this one a check of eager with itself.
+    with untouched_generators(), torch_api.drawing_like_eager(), torch_api.limit_raised(next(_checks)):
+        report = referee(lambda: run(False), run_compiled)
+    return Verdict(replace(report, notes=(*report.notes, *partly, *given.lent.notes)), gradients)
 
 
-def _observe(
-    model: Function, args: Sequence[Any], kwargs: Mapping[str, Any], options: dict[str, Any] | None, backward: bool
-) -> list[Seen]:
-    module = _copied(model)
-    given = copies([*args, *kwargs.values()])
-    positional, named = given[: len(args)], dict(zip(kwargs, given[len(args) :], strict=True))
-    function = module if options is None else torch.compile(module, **options)
-    out = function(*positional, **named)
+def _observe(call: Call, lent: Lent, options: dict[str, Any] | None, backward: bool) -> list[Seen]:
+    asking = _asking(call, lent)
+    function = call.model if options is None else torch.compile(call.model, **options)
+    out = function(*call.args, **call.kwargs)
     seen = list(flatten(out, "out"))
     if backward:
-        run_backward(out)
-    held = {f"args[{i}]": v for i, v in enumerate(positional)} | named
-    for name, value in held.items():
-        seen += flatten(value, name)
-    tensors = {k: v for k, v in held.items() if isinstance(v, torch.Tensor)}
-    if isinstance(module, torch.nn.Module):
-        seen += [s for name, value in module.named_buffers() for s in flatten(value, name)]
-        tensors |= dict(module.named_parameters())
+        run_backward(out, [leaf.value for leaf in asking])
+    for leaf in _leaves(call, lent):
+        if not leaf.is_parameter:
+            seen += flatten(leaf.value, leaf.path)
     if backward:
-        seen += [s for name, t in tensors.items() if t.requires_grad for s in flatten(t.grad, f"{name}.grad")]
+        seen += [s for leaf in asking for s in flatten(leaf.value.grad, f"{leaf.path}.grad")]
     return seen
 
 
-def _copied(model: Function) -> Function:
-    if not isinstance(model, torch.nn.Module):
-        return model
-    with torch_api.modes_off():
-        module = copy.deepcopy(model)
-    for parameter in module.parameters():
-        parameter.grad = None
-    return module.double() if upcast.is_active() else module
+def _leaves(call: Call, lent: Lent) -> Iterator[Leaf]:
+    yield from call.of_inputs()
+    yield from call.of_model()
+    yield from lent.leaves()
 
 
-def _asks_gradients(model: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    tensors = [t for t in (*args, *kwargs.values()) if isinstance(t, torch.Tensor)]
-    if isinstance(model, torch.nn.Module):
-        tensors += list(model.parameters())
-    return any(t.requires_grad for t in tensors)
+def _asking(call: Call, lent: Lent) -> list[Leaf]:
+    """Each tensor that asks for gradients once: as a module's parameter rather than in an optimizer's list."""
+    found: dict[int, Leaf] = {}
+    for leaf in sorted(_leaves(call, lent), key=lambda leaf: not leaf.is_parameter):
+        if isinstance(leaf.value, torch.Tensor) and leaf.value.is_leaf and leaf.value.requires_grad:
+            found.setdefault(id(leaf.value), leaf)
+    return list(found.values())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from torchsleuth.referee import unstable, verdict
+from torchsleuth.referee import control, unstable, verdict
 from torchsleuth.referee.apart import Apart
 from torchsleuth.referee.blocks import InParts, holds_nan
 from torchsleuth.referee.nudged import Nudged
@@ -78,6 +78,11 @@ def referee(
             found = replace(found, excused=disputed)
         if found is not None:
             (excused if found.excused else wrong).append(found)
+    if excused and not disputed:
+        values = {e.path: (e.value, c.value) for e, c in suspects if e is not None and c is not None}
+        again = control.judged_again(excused, values, references, lambda: _fresh(eager, reset))
+        wrong += [one for one in again if not one.excused]
+        excused = [one for one in again if one.excused]
     excused, beyond = _not_even_by_rounding(suspects, excused, references, lambda: _fresh(eager, reset))
     wrong += beyond
     if same_kernels and not wrong and excused:

@@ -67,6 +67,11 @@ from torchsleuth.torch_api.hooks import (
     unboxed as unboxed,
     unwrap_backend as unwrap_backend,
 )
+from torchsleuth.torch_api.limits import (
+    LimitReached as LimitReached,
+    limit_raised as limit_raised,
+    told_of_the_limit as told_of_the_limit,
+)
 from torchsleuth.torch_api.names import (
     qualified_name as qualified_name,
     resolve as resolve,
