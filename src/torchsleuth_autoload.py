@@ -15,7 +15,7 @@ def start() -> None:
         return
     try:
         # Inductor's compile workers are torch processes too; nothing of the user's runs in them.
-        if any("compile_worker" in word for word in getattr(sys, "orig_argv", sys.argv)):
+        if any(word.endswith("compile_worker/__main__.py") for word in getattr(sys, "orig_argv", sys.argv)):
             return
         from torchsleuth.watch import begin
 

@@ -16,7 +16,7 @@ from torchsleuth.case.failure import Failure, Kind, Phase, of_text
 from torchsleuth.investigate import cuda_graphs
 from torchsleuth.locate.named import line_named
 from torchsleuth.watch.found import Found, Summary
-from torchsleuth.watch.session import Process, Stage
+from torchsleuth.watch.session import Process
 
 SAID = (
     "Error: accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run. Stack trace: "
@@ -49,7 +49,7 @@ def looked(summary: Summary, again: Once) -> Summary:
 
 @pytest.fixture
 def process(tmp_path: Path) -> Process:
-    return Process(tmp_path, {}, (), Stage())
+    return Process(tmp_path, {})
 
 
 def test_where_the_tensor_was_made_is_no_part_of_what_failed() -> None:

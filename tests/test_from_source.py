@@ -23,7 +23,7 @@ from torchsleuth.locate.ladder import Component
 from torchsleuth.locate.named import function_at, line_reading
 from torchsleuth.reduce.source import whole
 from torchsleuth.watch.found import Found
-from torchsleuth.watch.session import Process, Stage
+from torchsleuth.watch.session import Process
 from torchsleuth.write.findings import Finding
 
 FAILURE = Failure(Kind.DYNAMO_ERROR, Phase.COMPILE_FORWARD, Fingerprint("Unsupported", "no"))
@@ -66,7 +66,7 @@ class ReadingJudge:
 def found(tmp_path: Path, *arguments: str, text: str = PROGRAM, failure: Failure = FAILURE) -> Found:
     (tmp_path / "program.py").write_text(text)
     hello = {"argv": ["python", "program.py", *arguments], "cwd": str(tmp_path), "torch": "2.13.0", "python": "3.11"}
-    return Found(failure, None, Process(tmp_path, hello, (), Stage()))
+    return Found(failure, None, Process(tmp_path, hello))
 
 
 def reproduced(
@@ -195,7 +195,7 @@ def test_a_program_that_torchrun_started_is_given_a_world_of_its_own(tmp_path: P
 
 @pytest.mark.parametrize("argv", [["python", "-m", "pytest"], ["python", "-c", "x"], ["python", "gone.py"], []])
 def test_what_is_no_single_file_is_left_alone(argv: list[str], tmp_path: Path) -> None:
-    assert whole.text_of(Process(tmp_path, {"argv": argv, "cwd": str(tmp_path)}, (), Stage())) is None
+    assert whole.text_of(Process(tmp_path, {"argv": argv, "cwd": str(tmp_path)})) is None
 
 
 def test_what_a_script_needs_besides_torch_is_said() -> None:

@@ -13,11 +13,11 @@ import pytest
 
 from command_line import RunCli, torch_script
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, wrong_numbers as failure_of
-from torchsleuth.commands import pipeline
+from torchsleuth.commands import one_by_one
 from torchsleuth.investigate import wrong_numbers
 from torchsleuth.watch.found import Found, Summary, died
 from torchsleuth.watch.launcher import Ended
-from torchsleuth.watch.session import Process, Stage
+from torchsleuth.watch.session import Process
 from torchsleuth.write.findings import Finding
 
 _DECOMPOSED = "aot_eager_decomp_partition"
@@ -30,14 +30,14 @@ class Reruns:
 
     numbers: Summary
     kinds: Summary
-    fails: bool  # with compilation off
+    fails: bool | None  # with compilation off
     passes: Mapping[str, bool | None]  # by backend, or "alone", "uncached", "casts"; None: it did not end
     strides: Summary
 
     def with_numbers(self, wanted: str) -> Summary:
         return {"kinds": self.kinds, "strides": self.strides}.get(wanted, self.numbers)
 
-    def fails_in_eager(self) -> bool:
+    def fails_in_eager(self) -> bool | None:
         return self.fails
 
     def passes_with_graphs_on(self, backend: str) -> bool | None:
@@ -57,11 +57,11 @@ def looked(
     compared: int = 1,
     kinds: bool = False,
     excused: bool = False,
-    fails: bool = False,
+    fails: bool | None = False,
     strides: str = "",
     **passes: bool | None,
 ) -> wrong_numbers.Looked:
-    process = Process(tmp_path, {}, (), Stage())
+    process = Process(tmp_path, {})
     first = Summary(1, 1, (), reference=process, exit_code=1)
     found = Found(failure_of("values", Phase.RUN_FORWARD, "", "out is wrong"), None, process)
     numbers = replace(
@@ -100,6 +100,8 @@ def looked(
         ({"eager": False, "strides": "kept"}, "dynamo", "Dynamo is to blame"),
         ({"fails": True, "strides": "kept"}, None, "fails with compilation off, too"),
         # A rerun that Ctrl-C or its time limit ended blames nobody.
+        ({"fails": None}, None, "with compilation off, the program was not seen to end"),
+        ({"fails": None, "compared": 0}, None, "with compilation off, the program was not seen to end"),
         ({"eager": None}, None, "not seen to end"),
         ({"eager": True, "aot_eager": None}, None, "not seen to end"),
     ],
@@ -109,6 +111,8 @@ def test_whose_fault_it_is(tmp_path: Path, said: dict[str, Any], blamed: str | N
     found = looked(tmp_path, **said)
     assert [f.component for f in found.summary.found] == ([] if blamed is None else [blamed])
     assert any(note in one for one in found.notes)
+    if said.get("fails", False) is not False:
+        assert not any("passes" in one for one in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -123,21 +127,31 @@ def test_a_program_that_died_only_when_it_was_compared_is_looked_at_as_it_fails(
     tmp_path: Path, exit_code: int, tried: bool
 ) -> None:
     crash = Failure(Kind.CRASH, Phase.RUN_FORWARD, Fingerprint("SIGSEGV"))
-    found = Found(crash, None, Process(tmp_path, {}, (), Stage()))
-    assert pipeline._died_only_when_compared(found, Ended(exit_code, 1.0)) is tried
+    found = Found(crash, None, Process(tmp_path, {}))
+    assert one_by_one.died_only_when_compared(found, Ended(exit_code, 1.0)) is tried
 
 
-@pytest.mark.parametrize(("fails", "blamed"), [(False, "dynamo"), (True, None)])
-def test_a_program_that_dies_before_there_is_a_graph(tmp_path: Path, fails: bool, blamed: str | None) -> None:
-    summary = Summary(1, 0, (), reference=Process(tmp_path, {}, (), Stage()), exit_code=-11)
+@pytest.mark.parametrize(
+    ("fails", "blamed", "note"),
+    [
+        (False, "dynamo", "the program passes with compilation off; it dies before"),
+        (True, None, "it dies with compilation off, too"),
+        (None, "", "with compilation off, the program was not seen to end"),
+    ],
+)
+def test_a_program_that_dies_before_there_is_a_graph(
+    tmp_path: Path, fails: bool | None, blamed: str | None, note: str
+) -> None:
+    """A component of "" is nobody: it is a death all the same, and its own file may prove more."""
+    summary = Summary(1, 0, (), reference=Process(tmp_path, {}), exit_code=-11)
     again: Any = Reruns(summary, summary, fails, {}, summary)
     looked = wrong_numbers.died_before_graphs(summary, 11, again, lambda _: None)
+    assert note in looked.notes[0]
     if blamed is None:
         assert not looked.summary.found
-        assert "compilation off, too" in looked.notes[0]
     else:
         (found,) = looked.summary.found
-        assert (found.component, found.failure.fingerprint.error) == ("dynamo", "SIGSEGV")
+        assert (found.component, found.failure.fingerprint.error) == (blamed, "SIGSEGV")
 
 
 @pytest.mark.slow
@@ -176,7 +190,7 @@ def test_what_an_error_advises_is_a_workaround_only_where_it_was_seen_to_help(he
     text = "RuntimeError: or set torch._functorch.config.donated_buffer=False to disable"
     failure = Failure(Kind.RUNTIME_ERROR, Phase.RUN_BACKWARD, Fingerprint("RuntimeError"), text)
     again: Any = Advised()
-    finding = pipeline._as_advised(Finding("f1", failure), again, lambda _: None)
+    finding = one_by_one.as_advised(Finding("f1", failure), again, lambda _: None)
     assert asked == [{"torch._functorch.config.donated_buffer": False}]
     wanted = "import torch._functorch.config\ntorch._functorch.config.donated_buffer = False"
     assert finding.workaround == (wanted if helps else None)

@@ -9,7 +9,10 @@ import pytest
 from judge_helpers import processes_with
 
 from torchsleuth.errors import BadUsage
+from torchsleuth.judge import by_command, limits
 from torchsleuth.judge.by_command import CommandJudge, failure_of
+from torchsleuth.judge.guarded import Guarded
+from torchsleuth.judge.launch import Launch
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial
 
@@ -34,6 +37,25 @@ def test_the_path_is_appended_or_stands_where_the_braces_are(tmp_path: Path, com
     place.mkdir()
     assert judged(command, place, "torch.relu(x)").verdict is Verdict.PASSED
     assert judged(command, place, "torch.cos(x)").verdict is Verdict.FAILED
+
+
+@pytest.mark.parametrize(("jobs", "trials", "divided"), [(2, 3, 2), (2, 1, 1)])
+def test_checks_that_run_at_once_share_the_memory_that_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, trials: int, divided: int
+) -> None:
+    launched: list[Launch] = []
+
+    def guarded(launch: Launch) -> Guarded:
+        launched.append(launch)
+        return Guarded(launch)
+
+    monkeypatch.setattr(by_command, "Guarded", guarded)
+    monkeypatch.setattr(limits, "available_memory", lambda: 10 << 30)
+    folders = [tmp_path / str(number) for number in range(trials)]
+    for folder in folders:
+        folder.mkdir()
+    CommandJudge("true", jobs).judge_all([Trial("x = 1\n", folder) for folder in folders])
+    assert [launch.limits and launch.limits.memory for launch in launched] == [(8 << 30) // divided] * trials
 
 
 def test_it_runs_where_the_user_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
-from torchsleuth.judge import ForkedCudaJudge, ForkedJudge, SpawnedJudge, Trial, Verdict, open_judge
+from torchsleuth.judge import ForkedCudaJudge, ForkedJudge, SpawnedJudge, Trial, Verdict, limits, open_judge
 from torchsleuth.judge.child import _Report
 from torchsleuth.judge.conduct import Conductor
 from torchsleuth.judge.environment import (
@@ -97,6 +97,23 @@ def test_without_a_limit_the_memory_that_is_free_decides(tmp_path: Path) -> None
     judge = ToyJudge(tmp_path / "scratch", lambda order: False)
     judge.judge(Trial("source", tmp_path))
     assert 1 << 26 < judge.orders[0].memory_limit < 1 << 50
+
+
+@pytest.mark.parametrize(("jobs", "trials", "each"), [(2, 7, 400), (4, 4, 200), (4, 2, 400), (4, 1, 800)])
+def test_trials_that_run_at_once_share_the_memory_that_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, trials: int, each: int
+) -> None:
+    monkeypatch.setattr(limits, "available_memory", lambda: 1000)
+    judge = ToyJudge(tmp_path / "scratch", lambda order: False, jobs)
+    judge.judge_all([Trial("x", tmp_path)] * trials)
+    assert [order.memory_limit for order in judge.orders] == [each] * trials
+
+
+def test_a_trial_alone_is_left_most_of_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "available_memory", lambda: 1000)
+    judge = ToyJudge(tmp_path / "scratch", lambda order: False, 4)
+    judge.judge(Trial("x", tmp_path))
+    assert judge.orders[0].memory_limit == 800
 
 
 def test_nothing_is_left_in_either_folder(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from judge_helpers import alive, eventually, processes_with
 
-from torchsleuth.judge.descendants import Process, descendants, resident
+from torchsleuth.judge import descendants as module
+from torchsleuth.judge.descendants import Process, descendants, kill_descendants, resident
 from torchsleuth.judge.guarded import Guarded
 from torchsleuth.judge.launch import Launch, Limits
 from torchsleuth.judge.limits import default_memory_limit
@@ -26,7 +27,7 @@ GB = 1 << 30
 class Run:
     """A toy script under a warden."""
 
-    def __init__(self, folder: Path, source: str, *, deadline: float = 20.0, memory: int = 8 * GB) -> None:
+    def __init__(self, folder: Path, source: str, *, deadline: float = 20.0, memory: int | None = 8 * GB) -> None:
         self.folder = folder
         self.ending_path = str(folder / "ending.json")
         self.output = folder / "output.txt"
@@ -112,6 +113,36 @@ def test_memory_below_the_limit_is_left_alone(tmp_path: Path) -> None:
     ending = Run(tmp_path, "import time; a = b'x' * (100 << 20); time.sleep(0.4)", memory=GB).ending()
     assert ending.cause is Cause.EXITED
     assert ending.peak_memory > 100 << 20
+
+
+def test_without_a_limit_nobody_measures(tmp_path: Path) -> None:
+    ending = Run(tmp_path, "import time; a = b'x' * (100 << 20); time.sleep(0.4)", memory=None).ending()
+    assert (ending.cause, ending.peak_memory) == (Cause.EXITED, 0)
+
+
+def test_a_process_of_another_user_does_not_keep_the_others_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As sudo's below a command: it may not be killed, and the rest is."""
+    code = "import subprocess, sys; p = [subprocess.Popen(['sleep', '65436']) for _ in range(2)]; sys.stdin.read()"
+    root = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+    assert eventually(lambda: len(processes_with("sleep 65436")) == 2)
+    theirs, ours = sorted(processes_with("sleep 65436"))
+    kill = os.kill
+
+    def refused(pid: int, number: int) -> None:
+        if pid == theirs:
+            raise PermissionError
+        kill(pid, number)
+
+    monkeypatch.setattr(os, "kill", refused)
+    monkeypatch.setattr(
+        module, "descendants", lambda _: [Process(pid, root.pid, 0) for pid in (theirs, ours) if alive(pid)]
+    )
+    try:
+        assert kill_descendants(0.3) is False
+        assert (alive(theirs), alive(ours)) == (True, False)
+    finally:
+        kill(theirs, signal.SIGKILL)
+        root.communicate()
 
 
 @pytest.mark.parametrize("end", ["pass", "os._exit(1)", "os.abort()", "time.sleep(600)"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import textwrap
@@ -13,8 +14,10 @@ import pytest
 from judge_helpers import alive, processes_with
 
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, of_hang, of_signal
-from torchsleuth.judge import Verdict, Verification, probed, verify
+from torchsleuth.judge import Verdict, Verification, limits, probed, verify
 from torchsleuth.judge.environment import home
+from torchsleuth.judge.guarded import Guarded
+from torchsleuth.judge.launch import Launch
 
 WANT = Failure(Kind.RUNTIME_ERROR, Phase.RUN_FORWARD, Fingerprint("ValueError", "size N"))
 TOY_TORCH = """
@@ -56,6 +59,23 @@ def test_a_repro_that_fails_each_time_and_not_in_eager_is_verified(script: Path,
     assert (found.runs, found.failed_runs, found.eager_passes, found.reason) == (3, 3, True, "")
     assert found.verified
     assert [outcome.verdict for outcome in found.outcomes] == [Verdict.FAILED] * 3
+
+
+@pytest.mark.parametrize(("runs", "jobs", "divided"), [(3, 2, 2), (1, 4, 2)])  # one run more is in eager
+def test_runs_at_once_share_the_memory_that_is_free(
+    script: Path, toy: dict[str, str], monkeypatch: pytest.MonkeyPatch, runs: int, jobs: int, divided: int
+) -> None:
+    launched: list[Launch] = []
+
+    def guarded(launch: Launch) -> Guarded:
+        launched.append(launch)
+        return Guarded(launch)
+
+    # The package has a function of the module's name.
+    monkeypatch.setattr(importlib.import_module("torchsleuth.judge.verify"), "Guarded", guarded)
+    monkeypatch.setattr(limits, "available_memory", lambda: 10 << 30)
+    assert check(script, FAILS, toy, runs=runs, jobs=jobs).verified
+    assert [launch.limits and launch.limits.memory for launch in launched] == [(8 << 30) // divided] * (runs + 1)
 
 
 def test_a_repro_that_fails_in_eager_too_is_not(script: Path, toy: dict[str, str]) -> None:

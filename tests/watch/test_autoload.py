@@ -108,6 +108,14 @@ def test_compile_workers_are_left_alone(session: Path, tmp_path: Path) -> None:
     assert list(session.iterdir()) == []
 
 
+def test_a_program_that_is_called_like_one_is_watched(session: Path, tmp_path: Path) -> None:
+    program = tmp_path / "test_compile_workers.py"
+    program.write_text(START)
+    env = {**os.environ, VARIABLE: str(session), "PYTHONPATH": str(SRC)}
+    says(subprocess.run([sys.executable, str(program)], env=env, text=True, capture_output=True, check=False), "alive")
+    assert len(list(processes(session))) == 1
+
+
 def test_a_watched_process_says_hello_and_where_it_is(session: Path, tmp_path: Path) -> None:
     says(python(f"import os; os.chdir({str(tmp_path)!r}); {START}", session=session), "alive")
     [process] = processes(session)
@@ -156,6 +164,22 @@ def test_a_module_that_takes_no_patch_is_imported_all_the_same(session: Path) ->
     """
     says(python(code, session=session), "True")
     assert "exec_module" in (session / "trouble.log").read_text()
+
+
+def test_to_ask_whether_there_is_a_module_is_not_to_import_it(session: Path) -> None:
+    """Whoever probes for features does it with find_spec; the patch is for when the module is imported."""
+    code = """
+    import importlib.util, torchsleuth_autoload as entry
+    entry.start()
+    from torchsleuth.watch import begin
+    begin.on_import("colorsys", lambda module: print("patched"))
+    for _ in range(3):
+        assert importlib.util.find_spec("colorsys")
+    print("asked")
+    import colorsys, importlib
+    importlib.reload(colorsys)
+    """
+    says(python(code, session=session), "asked", "patched")
 
 
 def test_a_patch_runs_once_after_the_module_and_its_fault_is_swallowed(session: Path) -> None:

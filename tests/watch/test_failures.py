@@ -524,6 +524,22 @@ def test_what_cannot_be_put_back_is_not_run_again(watch: Watch, monkeypatch: pyt
     assert x.tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize("copied", [True, False])
+def test_what_a_call_wrote_over_and_was_not_copied_is_said(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch, copied: bool
+) -> None:
+    from torchsleuth.watch import capture
+
+    if not copied:
+        monkeypatch.setattr(capture, "_MUTATED_CAP", 0)
+    [found] = watch(lambda: torch.compile(fails_in_place, backend=fails_after_running)(torch.zeros(3)))
+    assert found.case is not None
+    unknown = folder.load(found.case).surroundings.unknown
+    assert [text for text in unknown if "as they were before the call" in text] == (
+        [] if copied else list(unknown[-1:])
+    )
+
+
 def test_a_backward_that_does_not_compile_runs_in_eager(watch: Watch, no_backward: Any) -> None:
     x, y = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
     torch.sin(y).sum().backward()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +17,9 @@ import pytest
 from test_run import torchsleuth_run
 from torchsleuth.case.failure import Phase, of_hang
 from torchsleuth.case.model import Backend
-from torchsleuth.watch import hangs, watchdog
+from torchsleuth.watch import hangs, patience, stages, watchdog
 from torchsleuth.watch.found import Found, summarise
-from torchsleuth.watch.hangs import HangWatch
+from torchsleuth.watch.hangs import Alone, HangWatch
 from torchsleuth.watch.idle import Idle
 from torchsleuth.watch.ledger import Ledger
 from torchsleuth.watch.observer import Observer, Work
@@ -89,11 +91,10 @@ def test_a_stage_that_ends_while_it_is_kept_is_cleared() -> None:
 def test_the_size_of_a_graph_excuses_a_long_compile_not_a_long_run(
     monkeypatch: pytest.MonkeyPatch, phase: Phase
 ) -> None:
-    monkeypatch.setattr(watchdog, "operators", lambda graph: 1000)
-    monkeypatch.setattr(watchdog, "_RUNNING_ONE", 0.0)
-    sketch = SimpleNamespace(graph=None, surroundings=SimpleNamespace(backend=Backend("inductor")))
+    monkeypatch.setattr(patience, "_RUNNING_ONE", 0.0)
+    sketch = SimpleNamespace(surroundings=SimpleNamespace(backend=Backend("inductor")))
     observer = ToyObserver()
-    work = [Work(cast(Any, SimpleNamespace(sketch=sketch)), phase, [])]
+    work = [Work(cast(Any, SimpleNamespace(sketch=sketch, operators=1000)), phase, [])]
     watching(observer, work)
     if phase.compiling:
         time.sleep(0.3)
@@ -147,11 +148,11 @@ def test_a_second_stage_that_lasts_long_is_suspected_too(outbox: Outbox) -> None
 def test_a_program_that_went_on_is_not_ended_whatever_the_judge_says(outbox: Outbox, cleared: bool) -> None:
     asked: list[Found] = []
 
-    def confirm(suspect: Found) -> bool:
+    def confirm(suspect: Found) -> Alone:
         asked.append(suspect)
         if cleared:
             outbox.event("cleared", number=1)
-        return True
+        return Alone.HANGS
 
     watch = HangWatch(outbox.session, 60.0, confirm)
     assert not watch.tick()
@@ -179,7 +180,7 @@ def test_where_nobody_works_any_more_it_hangs_although_it_ends_alone(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", None)
-    watch = HangWatch(outbox.session, 60.0, lambda _: False)
+    watch = HangWatch(outbox.session, 60.0, lambda _: Alone.ENDS)
     idle = ToyIdle()
     watch._idle = cast(Idle, idle)
     suspected(outbox)
@@ -195,9 +196,110 @@ def test_where_nobody_works_any_more_it_hangs_although_it_ends_alone(
     watch.close()
 
 
+@pytest.mark.parametrize("broken", [False, True])
+@pytest.mark.usefixtures("impatient")
+def test_of_what_could_not_be_judged_nobody_knows(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch, broken: bool
+) -> None:
+    """A rank that waits for a slow peer: it cannot be run alone, and nobody works."""
+    monkeypatch.setattr("sys.stdin", None)
+
+    def confirm(suspect: Found) -> Alone:
+        if broken:
+            raise KeyError("ours")
+        return Alone.UNKNOWN
+
+    watch = HangWatch(outbox.session, 60.0, confirm)
+    watch._idle = cast(Idle, SimpleNamespace(seconds=lambda _: 1e6))
+    suspected(outbox)
+    watch.tick()
+    until(lambda: watch._answer is not None and watch._answer.done())
+    assert not watch.tick()
+    assert not watch.tick()
+    assert (outbox.session / "trouble.log").exists() is broken
+    watch.close()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_who_was_killed_in_a_stage_is_no_reason_to_end_the_others(outbox: Outbox) -> None:
+    asked: list[Found] = []
+
+    def confirm(suspect: Found) -> Alone:
+        asked.append(suspect)
+        return Alone.HANGS
+
+    suspected(outbox)
+    hello = json.loads((outbox.folder / "hello.json").read_text())
+    hello["life"]["started"] += 1  # another process has its number by now
+    (outbox.folder / "hello.json").write_text(json.dumps(hello))
+    watch = HangWatch(outbox.session, 60.0, confirm)
+    assert not watch.tick()
+    assert not watch.tick()
+    assert asked == []
+    watch.close()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_stuck_interpreter_is_given_as_long_as_its_graph_may_take(outbox: Outbox) -> None:
+    asked: list[Found] = []
+
+    def confirm(suspect: Found) -> Alone:
+        asked.append(suspect)
+        return Alone.UNKNOWN
+
+    watch = HangWatch(outbox.session, 60.0, confirm)
+    begun = time.time() - 500
+    row = stages._ROW.pack(stages.PHASES.index("compile-forward"), 3, begun, 1560.0)
+    (outbox.folder / "stage").write_bytes(row)
+    assert not watch.tick()
+    assert asked == []
+    (outbox.folder / "stage").write_bytes(
+        stages._ROW.pack(stages.PHASES.index("compile-forward"), 3, time.time() - 1700, 1560.0)
+    )
+    watch.tick()
+    until(lambda: asked)
+    assert 1690 < asked[0].seconds < 1800
+    watch.close()
+
+
+def test_what_was_given_up_before_ctrl_c_was_not_under_way(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = HangWatch(outbox.session, 60.0, lambda _: Alone.UNKNOWN)
+    assert [f.failure.phase for f in watch.interrupted()] == [Phase.COMPILE_FORWARD]
+    watch._gone[outbox.folder] = time.monotonic() - 60
+    assert watch.interrupted() == ()
+    watch._gone[outbox.folder] = time.monotonic() - 1
+    assert len(watch.interrupted()) == 1, "Ctrl-C ended it"
+    watch.close()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_each_thread_has_a_clock_of_its_own() -> None:
+    """A server: one thread hangs, others come and go."""
+    observer, stuck = ToyObserver(), Work(None, Phase.RUN_FORWARD, [])
+    dog = watching(observer, [stuck])
+    over = threading.Event()
+
+    def come_and_go() -> None:
+        while not over.is_set():
+            work = [Work(None, Phase.RUN_FORWARD, [])]
+            dog.entered(work)
+            work.clear()
+            dog.entered(work)
+            time.sleep(0.001)
+
+    other = threading.Thread(target=come_and_go)
+    other.start()
+    try:
+        until(lambda: observer.kept)
+    finally:
+        over.set()
+        other.join()
+    assert observer.kept[0] is stuck
+
+
 @pytest.mark.usefixtures("impatient")
 def test_who_is_not_in_compiled_code_may_be_idle(outbox: Outbox) -> None:
-    watch = HangWatch(outbox.session, 60.0, lambda _: False)
+    watch = HangWatch(outbox.session, 60.0, lambda _: Alone.ENDS)
     watch._idle = cast(Idle, SimpleNamespace(seconds=lambda _: 1e6))
     assert not watch.tick()
     suspected(outbox)

@@ -1,17 +1,27 @@
-"""What a program that is run once more finds in its environment; the program is a stand-in."""
+"""The program once more: what it finds in its environment, how long it has, and that it ends with us; a stand-in."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from torchsleuth.watch.rerun import NO_GRAPH_CACHE, Again
+from torchsleuth.investigate import rerun as rerun_module
+from torchsleuth.investigate.rerun import NO_GRAPH_CACHE, Again
+from torchsleuth.judge.guarded import Guarded
+from torchsleuth.judge.launch import Launch, Limits
 from torchsleuth.watch.session import OPTIONS, Options
 
 TELL = "import json, os, sys; json.dump(dict(os.environ), open(sys.argv[1], 'w')); sys.exit(int(sys.argv[2]))"
@@ -54,20 +64,149 @@ def test_a_program_that_only_cannot_do_without_dynamo_does_not_fail_in_eager(
     assert Again([sys.executable, "-c", program], tmp_path, 1.0).fails_in_eager() is fails
 
 
+FOREVER = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+def limits_of(monkeypatch: pytest.MonkeyPatch) -> list[Limits | None]:
+    """Those of each run that is begun; it does not last."""
+    begun: list[Limits | None] = []
+
+    class Brief(Guarded):
+        def __init__(self, launch: Launch) -> None:
+            begun.append(launch.limits)
+            super().__init__(replace(launch, limits=Limits(0.2, None)))
+
+    monkeypatch.setattr(rerun_module, "Guarded", Brief)
+    return begun
+
+
 def test_a_script_that_does_not_end_is_looked_at_for_as_long_as_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waited: list[float | None] = []
-    wait = subprocess.Popen.wait
+    begun = limits_of(monkeypatch)
+    Again(FOREVER, tmp_path, 5.0).look(tmp_path, 0.2)
+    assert begun == [Limits(0.2, memory=None)], "the program's own memory is its own matter"
 
-    def waiting(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
-        waited.append(timeout)
-        return wait(process, timeout)
 
-    monkeypatch.setattr(subprocess.Popen, "wait", waiting)
-    forever = [sys.executable, "-c", "while True: pass"]
-    Again(forever, tmp_path, 5.0).look(tmp_path, 0.2)
-    assert waited[0] == 0.2
+def test_what_does_not_end_was_not_seen_to_pass_nor_to_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = limits_of(monkeypatch)
+    again = Again(FOREVER, tmp_path, 5.0)
+    assert again.fails_in_eager() is None
+    assert again.fails_in_eager() is None
+    assert len(begun) == 1, "it is not waited for twice"
+    assert again.passes_with_graphs_on("inductor") is None
+
+
+ENDS_WHERE_DYNAMO_IS_OFF = """
+import json, os, sys, time
+json.loads(os.environ["TORCHSLEUTH_OPTIONS"])["eager"] or time.sleep(600)
+sys.exit(3)
+"""
+
+
+def test_where_its_graphs_in_eager_do_not_end_nobody_knows_whether_it_needs_dynamo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rerun_module, "_LEAST", 2.0)
+    assert Again([sys.executable, "-c", ENDS_WHERE_DYNAMO_IS_OFF], tmp_path, 0.1).fails_in_eager() is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "budget", "fused", "unfused"),
+    [(1.0, 600.0, 60, 240), (100.0, 600.0, 300, 600), (400.0, 600.0, 1200, 1200), (1.0, 0.0, 60, 60)],
+)
+def test_what_fuses_nothing_has_more_time_within_the_budget(
+    seconds: float, budget: float, fused: float, unfused: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = limits_of(monkeypatch)
+    again = Again(FOREVER, tmp_path, seconds, budget)
+    again.passes_with_graphs_on("inductor")
+    again.fails_in_eager()
+    again.passes_with_graphs_on("eager")
+    assert [limits.deadline for limits in begun if limits] == [fused, unfused, unfused]
+
+
+def test_it_is_run_where_the_user_is_with_the_users_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "json.py").write_text("raise ImportError('not the json you want')")  # what is ours must not see it
+    monkeypatch.setenv("PYTHONPATH", "lib")
+    monkeypatch.setenv("TORCH_LOGS", "+dynamo")
+    (tmp_path / "tell.py").write_text(
+        "import os; print(os.getcwd(), os.environ['PYTHONPATH'], os.environ['TORCH_LOGS'])"
+    )
+    assert Again([sys.executable, "tell.py"], tmp_path, 1.0).passes_with({}) is True
+    assert (tmp_path / "again-advised.txt").read_text() == f"{tmp_path} lib +dynamo\n"
+
+
+def test_an_end_that_comes_while_a_run_begins_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    again = Again(FOREVER, tmp_path, 5.0)
+
+    class Slow(Guarded):
+        def __init__(self, launch: Launch) -> None:
+            ending = threading.Thread(target=again.end)
+            ending.start()
+            ending.join(0.3)
+            super().__init__(launch)
+
+    monkeypatch.setattr(rerun_module, "Guarded", Slow)
+    began = time.monotonic()
+    assert again.passes_with({}) is None
+    assert time.monotonic() - began < 20
+    assert psutil.Process().children() == []
+    monkeypatch.setattr(rerun_module, "Guarded", None)
+    assert again.passes_with({}) is None, "nothing more is begun"
+
+
+RANKS = """
+import os, time
+for _ in range(2):
+    if os.fork() == 0:
+        os.setsid()
+        os.execvp("sleep", ["sleep", "76543"])
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_it_does_not_outlive_the_tool_nor_do_its_ranks(number: signal.Signals, tmp_path: Path) -> None:
+    tool = f"""
+    from pathlib import Path
+    from torchsleuth.investigate.rerun import Again
+    Again([{sys.executable!r}, "-c", {RANKS!r}], Path({str(tmp_path)!r}), 60.0).fails_in_eager()
+    """
+    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(tool)], start_new_session=True)
+    try:
+        assert eventually(lambda: len(sleeping()) == 2)
+        process.send_signal(number)
+        process.wait(10)
+        assert eventually(lambda: sleeping() == [])
+    finally:
+        for one in [process, *sleeping()]:
+            one.kill()
+
+
+def test_what_its_ranks_leave_goes_when_it_is_ended(tmp_path: Path) -> None:
+    again = Again([sys.executable, "-c", RANKS], tmp_path, 60.0)
+    ending = threading.Thread(target=lambda: eventually(lambda: len(sleeping()) == 2) and again.end())
+    ending.start()
+    assert again.fails_in_eager() is None
+    ending.join()
+    assert sleeping() == []
+
+
+def sleeping() -> list[psutil.Process]:
+    found = psutil.process_iter(["cmdline", "status"])
+    alive = (p for p in found if p.info["status"] != psutil.STATUS_ZOMBIE)
+    return [p for p in alive if p.info["cmdline"] == ["sleep", "76543"]]
+
+
+def eventually(so: Callable[[], bool], seconds: float = 10.0) -> bool:
+    until = time.monotonic() + seconds
+    while not so() and time.monotonic() < until:
+        time.sleep(0.02)
+    return so()
 
 
 @pytest.mark.slow

@@ -8,14 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from torchsleuth.case.failure import Kind, Phase, of_hang, of_signal
 from torchsleuth.watch.found import summarise
-from torchsleuth.watch.session import PHASES, Options, Outbox, Stage, processes, read_stage
+from torchsleuth.watch.session import Options, Outbox, processes
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 
@@ -107,18 +106,21 @@ def test_a_session_that_never_was_is_empty(tmp_path: Path) -> None:
     assert summarise(tmp_path / "nowhere", 0).found == ()
 
 
-@pytest.mark.parametrize("phase", PHASES)
-def test_a_stage_comes_back(outbox: Outbox, phase: str) -> None:
-    outbox.stage(phase, 7)
-    found = read_stage(outbox.folder)
-    assert (found.phase, found.graph) == (phase, 7)
-    assert abs(found.since - time.time()) < 10
-
-
-@pytest.mark.parametrize("raw", [b"", b"\1", b"\xff" * 20, b"\xff" * 100])
-def test_a_damaged_stage_is_none(outbox: Outbox, raw: bytes) -> None:
-    (outbox.folder / "stage").write_bytes(raw)
-    assert read_stage(outbox.folder) == Stage()
+def test_folders_that_the_program_added_are_told_when_a_graph_is(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = [f"{sys.base_prefix}/lib/python3.99", "/somewhere/lib/python3.99/site-packages"]
+    theirs = ["/data/lib/python-models", "/site-packages-of-mine"]
+    monkeypatch.setattr(sys, "path", ["", *own])
+    outbox.hello()
+    monkeypatch.setattr(sys, "path", ["", *own, *theirs])
+    [process] = processes(outbox.session)
+    assert process.path == [os.getcwd()]
+    outbox.event("graph", number=1)
+    outbox.event("graph", number=2)
+    [process] = processes(outbox.session)
+    assert process.path == [os.getcwd(), *theirs]
+    assert len(process.of("path")) == 1
 
 
 def killed_in_a_stage(session: Path, phase: Phase, end: str) -> int:
@@ -141,7 +143,9 @@ def test_the_stage_survives_kill_9(tmp_path: Path) -> None:
     code = killed_in_a_stage(tmp_path, Phase.COMPILE_BACKWARD, "os.kill(os.getpid(), signal.SIGKILL)")
     [process] = processes(tmp_path)
     assert code == -signal.SIGKILL
-    assert (process.stage.phase, process.stage.graph, process.ended) == ("compile-backward", 4, False)
+    assert [(s.phase, s.graph) for s in process.stages] == [("compile-backward", 4)]
+    assert process.gone
+    assert not process.ended
 
 
 def test_a_death_in_a_stage_is_a_crash_by_its_signal(tmp_path: Path) -> None:
@@ -158,6 +162,18 @@ def test_a_launcher_that_hides_the_signal_leaves_a_crash_without_a_name(tmp_path
     killed_in_a_stage(tmp_path, Phase.RUN_FORWARD, "os._exit(3)")
     [found] = summarise(tmp_path, 1).found
     assert found.failure.fingerprint.error == "crash"
+
+
+def test_who_was_ended_for_what_another_did_did_not_crash(tmp_path: Path) -> None:
+    """One rank raises; torchrun ends the other with a signal, and itself with 1."""
+    killed_in_a_stage(tmp_path, Phase.RUN_FORWARD, "os.kill(os.getpid(), signal.SIGTERM)")
+    assert [f.failure.fingerprint.error for f in summarise(tmp_path, 1).found] == ["crash"]
+    failed = Outbox(tmp_path, Options())
+    failed.hello()
+    failed.event("ended-by", number=0, error="ValueError: mine")
+    failed.event("end")
+    assert summarise(tmp_path, 1).found == ()
+    assert [f.failure.fingerprint.error for f in summarise(tmp_path, -signal.SIGSEGV).found] == ["SIGSEGV"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

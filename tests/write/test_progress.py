@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from torchsleuth.write import progress
-from torchsleuth.write.progress import Plain, duration, status_of
+from torchsleuth.write.progress import Plain, duration, lines_of, status_of
 
 
 def test_plain_lines_carry_the_seconds_since_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,15 +49,18 @@ def test_durations_are_about(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_on_a_terminal_lines_stay_and_the_state_is_drawn_below_them() -> None:
-    source = (
-        "import time\n"
-        "from torchsleuth.write import terminal\n"
-        "with terminal.progress() as say:\n"
-        "    say('searching among [4] operators')\n"
-        "    say.status('12 judged [so far]')\n"
-        "    time.sleep(0.5)\n"
-    )
+def test_where_nobody_reads_any_more_it_is_silent() -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(32, "Broken pipe")
+
+    say = Plain(Closed())
+    say("begin")
+    say.status("later")
+
+
+def on_a_terminal(source: str) -> str:
+    """What a terminal gets to see of a script."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     process = subprocess.Popen([sys.executable, "-c", source], stderr=theirs, stdout=theirs, env=environment)
@@ -73,7 +76,47 @@ def test_on_a_terminal_lines_stay_and_the_state_is_drawn_below_them() -> None:
         seen += part
     assert process.wait(30) == 0
     os.close(ours)
-    text = seen.decode()
+    return seen.decode()
+
+
+def test_on_a_terminal_lines_stay_and_the_state_is_drawn_below_them() -> None:
+    text = on_a_terminal(
+        "import time\n"
+        "from torchsleuth.write import terminal\n"
+        "with terminal.progress() as say:\n"
+        "    say('searching among [4] operators')\n"
+        "    say.status('12 judged [so far]')\n"
+        "    time.sleep(0.5)\n"
+    )
     assert "searching among [4] operators\r\n" in text
     assert "12 judged [so far]" in text
     assert "12 judged [so far]\r\n  " not in text, "the state leaves no line"
+
+
+def test_on_a_terminal_nothing_is_drawn_again_while_the_program_has_it() -> None:
+    text = on_a_terminal(
+        "import time\n"
+        "from torchsleuth.write import progress\n"
+        "with progress.progress() as say:\n"
+        "    progress.lines_of(say)('dynamo: [0/0]')\n"
+        "    print('(Pdb) ', end='', flush=True)\n"
+        "    time.sleep(0.5)\n"
+        "    print('the program ended', flush=True)\n"
+        "    say('judging')\n"
+        "    time.sleep(0.3)\n"
+    )
+    before, _, after = text.partition("the program ended")
+    assert before.endswith("s dynamo: [0/0]\r\n(Pdb) ")
+    assert "\x1b" not in before
+    assert "\x1b" in after, "and then it is"
+    seconds = float(after.partition("s judging")[0].split()[-1])
+    assert seconds >= 0.5, "one clock for both"
+
+
+def test_lines_go_where_they_always_go_where_nothing_is_live() -> None:
+    said: list[str] = []
+    lines_of(said.append)("a line")
+    assert said == ["a line"]
+    stream = io.StringIO()
+    lines_of(Plain(stream))("a line")
+    assert stream.getvalue() == "torchsleuth [  0.0s] a line\n"

@@ -58,7 +58,7 @@ def test_the_workaround_is_said_before_the_repro(out: Path) -> None:
     ("verdict", "code", "first"),
     [
         (RunVerdict.OK, 0, "no failure (12 graphs in 1 process watched)"),
-        (RunVerdict.PROGRAM_ERROR, 3, "the program failed, and torch.compile is not why (exit code 3)"),
+        (RunVerdict.PROGRAM_ERROR, 3, "the program failed, and torch.compile was not seen to be why (exit code 3)"),
         (RunVerdict.NOT_WATCHED, 0, "nothing was watched"),
     ],
 )

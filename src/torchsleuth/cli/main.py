@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
 import sys
-from typing import Any
+import traceback
+from typing import Any, NoReturn
 
 import click
 
@@ -24,6 +27,17 @@ _COMMANDS = {
     "doctor": "can torchsleuth work here?",
 }
 
+_LIKE_SIGPIPE = 141  # as a shell tells of it
+_SOFTWARE = 70  # EX_SOFTWARE
+_OUR_FAULT = (
+    "this is a fault of torchsleuth's own, and says nothing about your program. The traceback is above; what was found "
+    "until then is in the output folder, if one was made. Please report it."
+)
+
+
+class _NobodyReads(Exception):
+    """Whoever read what is printed has had enough of it."""
+
 
 class _Commands(click.Group):
     """Loads a command's file when it is called: `--help` reads none of them."""
@@ -37,6 +51,12 @@ class _Commands(click.Group):
         module = importlib.import_module(f"torchsleuth.cli.{name}")
         command: click.Command = module.command
         return command
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except BrokenPipeError:  # click itself would end with 1 for it, which here means a failure that was reproduced
+            raise _NobodyReads from None
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -59,15 +79,29 @@ def main(arguments: list[str] | None = None) -> Any:
         status = commands.main(args=arguments, prog_name="torchsleuth", standalone_mode=False)
         sys.exit(status if isinstance(status, int) else 0)
     except click.exceptions.Abort:
-        click.echo("torchsleuth: interrupted", err=True)
-        sys.exit(130)
+        _end("torchsleuth: interrupted", 130)
     except click.ClickException as error:
-        error.show()
-        sys.exit(2)
+        with contextlib.suppress(OSError):
+            error.show()
+        _end("", 2)
     except SleuthError as error:
-        click.echo(f"torchsleuth: {error}", err=True)
-        sys.exit(error.exit_status)
+        _end(f"torchsleuth: {error}", error.exit_status)
+    except _NobodyReads:
+        _end("", _LIKE_SIGPIPE)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        click.echo(f"torchsleuth: {error.strerror or error}{where}. Nothing of your program was touched.", err=True)
-        sys.exit(2)
+        _end(f"torchsleuth: {error.strerror or error}{where}. Nothing of your program was touched.", 2)
+    except Exception:
+        # Python's own status for this is 1, which here means that a failure was found and reproduced.
+        _end(f"{traceback.format_exc()}torchsleuth: {_OUR_FAULT}", _SOFTWARE)
+
+
+def _end(said: str, status: int) -> NoReturn:
+    with contextlib.suppress(OSError):
+        click.echo(said, err=True, nl=bool(said))
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # Python would try once more when it ends, and end with a status of its own
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    sys.exit(status)

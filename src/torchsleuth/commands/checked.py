@@ -25,9 +25,10 @@ from torchsleuth.case.program.render import DATA_FILE
 from torchsleuth.commands import kept, scripts
 from torchsleuth.commands.interruption import Interruption
 from torchsleuth.commands.output_folder import make_output_folder
-from torchsleuth.commands.pipeline import Settings
+from torchsleuth.commands.run import Settings
 from torchsleuth.errors import DamagedCase
 from torchsleuth.investigate import minimise as reducing
+from torchsleuth.investigate.own_faults import told_apart
 from torchsleuth.judge.bench import Bench, Tried
 from torchsleuth.judge.by_command import CommandJudge, failure_of
 from torchsleuth.judge.environment import judge_environment
@@ -65,7 +66,7 @@ def minimise(what: Path, check: str, settings: Settings, say: Say, *, trust: boo
     out = make_output_folder(settings.out, ["minimize", f"{what.stem}.py"])
     scratch = Path(tempfile.mkdtemp(prefix="torchsleuth-check-"))
     try:
-        with Interruption() as interruption:
+        with told_apart(out), Interruption() as interruption:
             interruption.ends(judge.cancel)
             result = _reduce(what, check, settings, say, judge, out, scratch, interruption.stopped.is_set)
     finally:

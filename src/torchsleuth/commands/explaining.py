@@ -6,8 +6,9 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchsleuth import __version__
 from torchsleuth.case import files
@@ -19,12 +20,15 @@ from torchsleuth.explain.gather import gather
 from torchsleuth.explain.recompiles import dynamic_source, with_trial
 from torchsleuth.explain.records import trace_files
 from torchsleuth.explain.times import write_csv
+from torchsleuth.investigate.own_faults import Faults
 from torchsleuth.watch import launcher
 from torchsleuth.watch.launcher import Ended
-from torchsleuth.watch.rerun import Again
 from torchsleuth.watch.session import Options, processes
 from torchsleuth.write.explained import text
 from torchsleuth.write.page_explain import explain_page
+
+if TYPE_CHECKING:
+    from torchsleuth.investigate.rerun import Again
 
 TRACE = "TORCH_TRACE"
 Say = Callable[[str], None]
@@ -79,18 +83,26 @@ def explain_command(
     say("reading what torch's trace holds of it")
     traces = [p for p in trace_files(folder) if p not in before] if folder.is_dir() else []
     found = gather(traces, session, out, _notes(ended, session))
-    if try_dynamic and not ended.stopped:
-        found = _tried(found, Again(words, out / "logs", ended.seconds), out / "logs" / "trace-dynamic", say)
-    watched = bool(found.frames)
-    if not watched:
-        found = replace(found, notes=(*found.notes, _why_nothing(session)))
     made: Examples = {}
-    if minimize and not ended.stopped and not ended.interrupted:
-        from torchsleuth.commands.examples import Wish, examples  # and all that judges: not for who only reads a trace
+    faults = Faults(out)
+    with Interruption() as patience:
+        if try_dynamic and not ended.stopped:
+            from torchsleuth.investigate.rerun import Again  # and what judges: not for who only reads a trace
 
-        with Interruption() as patience:
+            again = Again(words, out / "logs", ended.seconds)
+            patience.ends(again.end)
+            tried = partial(_tried, found, again, out / "logs" / "trace-dynamic", say)
+            found = faults.keep(found, "running the program once more", tried)
+        watched = bool(found.frames)
+        if not watched:
+            found = replace(found, notes=(*found.notes, _why_nothing(session)))
+        if minimize and not ended.stopped and not ended.interrupted:
+            from torchsleuth.commands.examples import Wish, examples  # and all that judges: likewise
+
             wish = Wish(budget, jobs, patience.stopped.is_set, patience.ends, say)
-            made = examples(found, list(processes(session)), ended.seconds, out, wish)
+            making = partial(examples, found, list(processes(session)), ended.seconds, out, wish)
+            made = faults.keep(made, "making small scripts", making)
+    found = replace(found, notes=(*found.notes, *faults.notes))
     return _write(found, command, ended.exit_code, out, watched, ended, made)
 
 
@@ -101,8 +113,11 @@ def _tried(found: Explanation, again: Again, trace: Path, say: Say) -> Explanati
         return replace(found, notes=(*found.notes, "nothing was recompiled that marking dynamic could stop"))
     say("running the program once more, with what changed marked dynamic")
     code = again.explained(trace, {"TORCH_COMPILE_DYNAMIC_SOURCES": ",".join(sources)})
+    note = f"the program was run once more, with {', '.join(sources)} marked dynamic"
+    if code is None:  # what it did until then says nothing of what it would have compiled again
+        return replace(found, notes=(*found.notes, f"{note}, and was not seen to end: nothing is known of it"))
     then = gather(trace_files(trace)).recompiles if trace.is_dir() else ()
-    note = f"the program was run once more, with {', '.join(sources)} marked dynamic (exit code {code})"
+    note += f" (exit code {code})"
     tried = tuple(with_trial(r, then) if dynamic_source(r) else r for r in found.recompiles)
     return replace(found, recompiles=tried, notes=(*found.notes, note))
 

@@ -17,7 +17,10 @@ class Interruption:
         self._previous: object = None
 
     def ends(self, end: Callable[[], None]) -> None:
+        """`end` is called at each Ctrl-C from now on; at once where there was one."""
         self._ends.append(end)
+        if self.stopped.is_set():
+            end()
 
     def __enter__(self) -> Interruption:
         with suppress(ValueError):  # not the main thread: signals are somebody else's

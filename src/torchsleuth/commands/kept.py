@@ -11,14 +11,16 @@ from pathlib import Path
 from torchsleuth.case import folder
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case, Code
+from torchsleuth.commands.conclusion import conclude
 from torchsleuth.commands.interruption import Interruption
 from torchsleuth.commands.output_folder import make_output_folder
-from torchsleuth.commands.pipeline import Settings, finish
+from torchsleuth.commands.run import Run, Seen, Settings
 from torchsleuth.errors import BadUsage, NeedsConsent
+from torchsleuth.investigate.own_faults import told_apart
 from torchsleuth.reduce import journal
 from torchsleuth.watch.found import Found, Summary
 from torchsleuth.watch.launcher import Ended
-from torchsleuth.watch.session import Process, Stage
+from torchsleuth.watch.session import Process
 from torchsleuth.write.result import Result
 
 Say = Callable[[str], None]
@@ -37,13 +39,14 @@ def investigate(
             "or say with --check what to look for."
         )
     out = make_output_folder(settings.out, [command, f"{home.name}.py"])
-    process = Process(home, {"executable": sys.executable, "cwd": os.getcwd(), "path": []}, (), Stage())
+    process = Process(home, {"executable": sys.executable, "cwd": os.getcwd(), "path": []})
     found = Found(case.failure, home, process, ended_program=True)
     settings = replace(settings, journal=(home / journal.NAME).resolve())
     ended = Ended(0, _SECONDS_AN_OPERATOR * operators(case.graph))
-    with Interruption() as interruption:
-        result = finish(Summary(0, 1, (found,)), ended, (command, str(where)), out, settings, say, None, interruption)
-    return result, out
+    seen = Seen(Summary(0, 1, (found,)), ended)
+    with told_apart(out), Interruption() as interruption:
+        given = Run.of((command, str(where)), out, settings, say, interruption)
+        return conclude(given, seen), out
 
 
 def load(where: Path, *, trust: bool) -> Case:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from torchsleuth.commands import pipeline
-from torchsleuth.commands.pipeline import Settings
+from torchsleuth.commands.run import Settings
 from torchsleuth.errors import BadUsage
 from torchsleuth.watch import foreign
 from torchsleuth.write.result import Result, RunVerdict

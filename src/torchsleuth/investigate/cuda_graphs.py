@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from torchsleuth.case.failure import Failure, Kind, Phase, of_text
+from torchsleuth.investigate.rerun import Again
 from torchsleuth.watch.found import Found, Summary
-from torchsleuth.watch.rerun import Again
 
 INSIDE = "CUDA graphs"
 _SAID = "tensor output of CUDAGraphs that has been overwritten"

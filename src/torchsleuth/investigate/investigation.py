@@ -15,11 +15,12 @@ from torchsleuth.case.failure import Failure, Kind, Phase
 from torchsleuth.case.ir import Graph, operators
 from torchsleuth.case.model import Case, Check, Tensor
 from torchsleuth.errors import JudgeBroken, SleuthError
-from torchsleuth.investigate import from_source, minimise, starts
+from torchsleuth.investigate import from_source, minimise, sketches, starts
 from torchsleuth.investigate.afterwards import Afterwards, Known
 from torchsleuth.investigate.climbing import climbed
-from torchsleuth.investigate.placing import STOPPED, Means, Placing, Plan, hang_limit
+from torchsleuth.investigate.placing import STOPPED, Means, Placing, Plan, alone_as_long
 from torchsleuth.investigate.reduction import Reduction, measured
+from torchsleuth.investigate.rerun import Again
 from torchsleuth.investigate.starts import Start, Subject
 from torchsleuth.judge.base import Judge
 from torchsleuth.judge.bench import Bench
@@ -35,7 +36,7 @@ from torchsleuth.reduce.journal import Journal
 from torchsleuth.reduce.reducer import counted
 from torchsleuth.referee import told
 from torchsleuth.watch.found import Found
-from torchsleuth.watch.rerun import Again
+from torchsleuth.watch.hangs import Alone
 from torchsleuth.write import issue
 from torchsleuth.write.findings import Culprit, Finding, Repro
 
@@ -103,14 +104,17 @@ class Investigation:
             path=self.means.path, memory=self._journal,
         )  # fmt: skip
 
-    def hangs(self, found: Found) -> bool:
-        """Whether a stage that lasts too long in the program does not end alone either, in as much time."""
+    def alone(self, found: Found) -> Alone:
+        """Whether a stage that lasts too long in the program comes to its end when it is run alone."""
         if found.case is None:
-            return False
+            return Alone.UNKNOWN
         case = replace(folder.load(found.case, ours=True), phase=found.failure.phase)
-        bench = self._bench(case, max(hang_limit(case), found.seconds))
+        bench = self._bench(case, alone_as_long(case, found.seconds))
         subject = Subject(case, None, found.case, found.failure, bench)
-        return isinstance(starts.of_whole(subject, self._plan.stopped, self._say), Start)
+        if isinstance(starts.of_whole(subject, self._plan.stopped, self._say), Start):
+            return Alone.HANGS
+        ends = not self._plan.stopped() and starts.passes(subject)
+        return Alone.ENDS if ends else Alone.UNKNOWN
 
     # --- one failure ----------------------------------------------------------------------------------------------
 
@@ -155,12 +159,17 @@ class Investigation:
         if self._plan.keep_only:
             return replace(finding, why_not="it was kept and not judged, as --capture 1 asks")
         try:
-            deadline = self._placing.hang_limit if found.failure.kind is Kind.HANG else self.means.deadline
+            deadline = self._deadlines(case, found) if found.failure.kind is Kind.HANG else self.means.deadline
             subject = Subject(case, inner, home, found.failure, self._bench(case, deadline), first)
             finding = self._reproduce(finding, subject)
         except JudgeBroken as error:  # by Ctrl-C, too, while it starts
             finding = replace(finding, why_not=STOPPED if self._plan.stopped() else str(error))
         return finding if finding.seconds else replace(finding, seconds=time.monotonic() - began)
+
+    def _deadlines(self, whole: Case, found: Found) -> Callable[[Case], float]:
+        """The whole is given as long as it may honestly take; of a smaller one that hangs, too, less is enough."""
+        size, as_long = operators(whole.graph), alone_as_long(whole, found.seconds)
+        return lambda case: as_long if operators(case.graph) == size else self._placing.hang_limit(case)
 
     def _open_journal(self, home: Path) -> None:
         self._setting = self._setting or setting(self.means.python, self.means.environment)
@@ -338,8 +347,8 @@ class Investigation:
         self._counting = Again([self.means.python, str(script)], session, deadline)
         if not self._plan.stopped():
             self._counting.look(session, deadline)
-        sketches = [folder.load(p, ours=True) for p in session.glob("processes/*/sketches/*") if p.is_dir()]
-        return max((case.graph for case in sketches), key=operators, default=None)
+        kept = (p for p in session.glob("processes/*/sketches/*") if p.is_dir())
+        return max((case.graph for case in sketches.whole(kept)), key=operators, default=None)
 
 
 _WITHOUT_GRAPH = {

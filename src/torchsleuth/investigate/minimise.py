@@ -18,7 +18,7 @@ from torchsleuth.judge.environment import with_torchsleuth
 from torchsleuth.judge.guarded import Guarded
 from torchsleuth.judge.launch import Launch, Limits
 from torchsleuth.judge.limits import default_memory_limit
-from torchsleuth.judge.outcome import Verdict
+from torchsleuth.judge.outcome import Verdict, is_killed_for_memory, short_of_same_memory
 from torchsleuth.locate import divergence
 from torchsleuth.locate.divergence import Diverging
 from torchsleuth.reduce import cone
@@ -77,14 +77,14 @@ def same_failure(tried: Tried, failure: Failure) -> bool:
     outcome = tried.outcome
     if outcome.verdict is not Verdict.FAILED or outcome.failure is None:
         return False
+    if failure.kind is Kind.OUT_OF_MEMORY or is_killed_for_memory(failure):
+        return short_of_same_memory(outcome.failure, failure)
     if failure.kind in (Kind.CRASH, Kind.HANG):
         known = failure.fingerprint.error not in ("crash", "hang")
         return outcome.failure.kind is failure.kind and (not known or outcome.fails_like(failure.fingerprint))
     if failure.kind is Kind.ACCURACY:
         # The referee tells a nan from another value, which the assertion of the finished script does not.
         return outcome.failure.kind is failure.kind and outcome.failure.fingerprint == failure.fingerprint
-    if failure.kind is Kind.OUT_OF_MEMORY:
-        return outcome.failure.kind is Kind.OUT_OF_MEMORY
     return outcome.fails_like(failure.fingerprint)
 
 

@@ -20,6 +20,7 @@ from torchsleuth.judge.environment import judge_environment
 from torchsleuth.judge.trial import deadline_for
 from torchsleuth.judge.verify import Verification, verify as verify_fresh
 from torchsleuth.reduce.chance import Chance
+from torchsleuth.watch.patience import WHILE_TUNING
 from torchsleuth.watch.session import Process
 from torchsleuth.write import repro_text
 from torchsleuth.write.findings import Finding, Repro
@@ -29,6 +30,7 @@ _LONGEST_DEADLINE = 600.0
 _LEAST_HANG = 30.0
 _HANGS_IN_BUDGET = 8
 _LEAST_FRESH = 120.0
+_AS_LONG = 1.5
 STOPPED = "stopped by Ctrl-C before it was known"
 
 
@@ -44,12 +46,10 @@ class Means:
 
     @staticmethod
     def of(process: Process, environment: Mapping[str, str], seconds: float, jobs: int) -> Means:
-        path = tuple(p for p in process.hello.get("path", []) if isinstance(p, str))
-        extra = [
-            p or str(process.hello.get("cwd", ".")) for p in path if "site-packages" not in p and "/lib/python" not in p
-        ]
         deadline = min(deadline_for(seconds), _LONGEST_DEADLINE)
-        return Means(str(process.hello["executable"]), judge_environment(environment), tuple(extra), jobs, deadline)
+        return Means(
+            str(process.hello["executable"]), judge_environment(environment), tuple(process.path), jobs, deadline
+        )
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,8 @@ class Placing:
 
     def hang_limit(self, case: Case) -> float:
         """Short enough that a hang is judged and verified several times within the budget."""
-        return min(hang_limit(case), self.longest_hang)
+        tuning = WHILE_TUNING if case.surroundings.backend.tunes else 1.0
+        return min(hang_limit(case), self.longest_hang * tuning)
 
     @property
     def longest_hang(self) -> float:
@@ -172,5 +173,13 @@ def _repro(
 
 
 def hang_limit(case: Case) -> float:
-    """Seconds after which a graph that eager runs at once is said to hang: more for more operators."""
-    return deadline_for(0.05 * operators(case.graph))
+    """Seconds after which a graph that eager runs at once is said to hang: more for more operators, and for tuning."""
+    seconds = deadline_for(0.05 * operators(case.graph))
+    return seconds * WHILE_TUNING if case.surroundings.backend.tunes else seconds
+
+
+def alone_as_long(case: Case, lasted: float) -> float:
+    """Seconds that a stage which lasted so long in the program is given alone, where there is one compile worker and
+    perhaps the program beside: an honest compilation that somebody interrupted comes to its end in them.
+    """
+    return max(hang_limit(case), _AS_LONG * lasted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,11 +43,13 @@ class Start:
     diverging: Diverging | None = None  # of a guess at wrong numbers: where they begin in the whole
 
     def failure(self, of_program: Failure) -> Failure:
-        """The program's failure; for a death whose signal nobody saw, the one that the judge saw."""
+        """The program's failure; for a death, the one that the judge saw: its signal, or that it was for memory."""
         alone = self.best.outcome.failure
-        if of_program.kind in (Kind.CRASH, Kind.OUT_OF_MEMORY) and alone is not None:
-            return replace(of_program, fingerprint=alone.fingerprint)
-        return of_program
+        if of_program.kind not in (Kind.CRASH, Kind.OUT_OF_MEMORY) or alone is None:
+            return of_program
+        if not minimise.same_failure(self.best, of_program):
+            return of_program  # a repro must not be held to another failure than the program's
+        return replace(of_program, kind=alone.kind, fingerprint=alone.fingerprint)
 
 
 class Probe:
@@ -85,12 +87,7 @@ def of_whole(subject: Subject, stopped: Callable[[], bool], say: Callable[[str],
     case, inner, home, failure, bench = subject.case, subject.inner, subject.home, subject.failure, subject.bench
     reasons: list[str] = []
     valued = any(s.kept for s in case.storages)
-    plans: list[tuple[Case, Path, Form, bool]] = []
-    for form in (Form.COMPILE, Form.BACKEND):
-        plans += [(case, home, form, False), *([(case, home, form, True)] if valued else [])]
-    if inner is not None and inner.check is None:  # a program compares, a call of Inductor's inner entry does not
-        plans.append((inner, home / "inner", Form.INNER, False))
-    for used, place, form, data in plans:
+    for used, place, form, data in _plans(subject):
         if stopped():
             return STOPPED
         tried = bench.try_case(used, place, form, data=data)
@@ -108,6 +105,24 @@ def of_whole(subject: Subject, stopped: Callable[[], bool], say: Callable[[str],
     if found is None:
         return "; ".join(reasons) or "it does not fail alone"
     return Start(minimise.with_tolerance(case, found), inner, found, Way(Form.COMPILE, valued, home), now_and_then=True)
+
+
+def _plans(subject: Subject) -> Iterator[tuple[Case, Path, Form, bool]]:
+    """The forms in which a Case is judged, the best first: which graph, where it stands, whether with its data."""
+    case, inner, home = subject.case, subject.inner, subject.home
+    valued = any(s.kept for s in case.storages)
+    for form in (Form.COMPILE, Form.BACKEND):
+        yield case, home, form, False
+        if valued:
+            yield case, home, form, True
+    if inner is not None and inner.check is None:  # a program compares, a call of Inductor's inner entry does not
+        yield inner, home / "inner", Form.INNER, False
+
+
+def passes(subject: Subject) -> bool:
+    """Whether compiled code comes to its end in some form."""
+    tried = (subject.bench.try_case(used, home, form, data=data) for used, home, form, data in _plans(subject))
+    return any(one.outcome.verdict is Verdict.PASSED for one in tried)
 
 
 def _reason(tried: Tried) -> str:

@@ -6,13 +6,14 @@ with compilation off (does it fail by itself?) and with every graph in eager (is
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from torchsleuth.case import folder
 from torchsleuth.case.failure import Kind, Phase, of_signal, wrong_numbers
+from torchsleuth.investigate import sketches
+from torchsleuth.investigate.rerun import NO_GRAPH_CACHE, Again
 from torchsleuth.watch.found import Found, Summary
-from torchsleuth.watch.rerun import NO_GRAPH_CACHE, Again
 from torchsleuth.watch.session import Process
 
 Say = Callable[[str], None]
@@ -39,8 +40,9 @@ def look(summary: Summary, again: Again, say: Say) -> Looked:
     if crashed:
         return Looked(replace(seen, found=crashed), tuple(notes))
     say("no graph is wrong: once more, with compilation off")
-    if again.fails_in_eager():
-        return Looked(seen, (*notes, "it fails with compilation off, too"))
+    in_eager = again.fails_in_eager()
+    if in_eager is not False:  # nothing that follows tells a fault of the compiler's from one of the program's own
+        return Looked(seen, (*notes, "it fails with compilation off, too" if in_eager else EAGER_NOT_SEEN_TO_END))
     if second.exit_code == 0:
         say("it passed while it was compared, drawing random numbers as eager does: once more, drawing its own")
         third = again.with_numbers("kinds")
@@ -63,12 +65,14 @@ def _in_another_order(looked: Looked, again: Again, say: Say) -> Looked:
 def died_before_graphs(summary: Summary, number: int, again: Again, say: Say) -> Looked:
     """Of a program that a signal ended before Dynamo had handed on a graph: is it why?"""
     say("the program died before anything was compiled: once more, with compilation off")
-    if again.fails_in_eager():
+    in_eager = again.fails_in_eager()
+    if in_eager:
         return Looked(summary, ("it dies with compilation off, too",))
     assert summary.reference is not None
-    found = Found(
-        of_signal(number, Phase.COMPILE_FORWARD), None, summary.reference, ended_program=True, component="dynamo"
-    )
+    found = Found(of_signal(number, Phase.COMPILE_FORWARD), None, summary.reference, ended_program=True)
+    if in_eager is None:  # it died, and that may be proven from its own file yet; nobody is blamed
+        return Looked(replace(summary, found=(found,)), (EAGER_NOT_SEEN_TO_END,))
+    found = replace(found, component="dynamo")
     note = "the program passes with compilation off; it dies before Dynamo has handed on a graph: Dynamo is to blame"
     return Looked(replace(summary, found=(found,)), (note,))
 
@@ -156,9 +160,12 @@ def _wrong(seen: Summary) -> tuple[Found, ...]:
 
 def _backend_of(process: Process) -> str:
     """Inductor, or what the program uses in its place.  Torch compiles too, for loops outside of compiled code."""
-    sketches = sorted((process.folder / "sketches").glob("*"))
-    backends = [folder.load(sketch, ours=True).surroundings.backend for sketch in sketches[:_ENOUGH_SKETCHES]]
-    return "inductor" if not backends or any(b.registered and b.name == "inductor" for b in backends) else "backend"
+    places = sorted((process.folder / "sketches").glob("*"))
+    readable = itertools.islice(sketches.whole(places), _ENOUGH_SKETCHES)
+    backends = [case.surroundings.backend for case in readable]
+    if not places or any(b.registered and b.name == "inductor" for b in backends):
+        return "inductor"
+    return "backend" if backends else "unknown"
 
 
 _ROUNDING = (
@@ -172,6 +179,9 @@ _SENSITIVE = (
 _STRIDES = (
     "no number is wrong; the program passes with compilation off and with every graph in eager, and what differs is "
     "the order in memory (the strides) of a result"
+)
+EAGER_NOT_SEEN_TO_END = (
+    "run once more with compilation off, the program was not seen to end: whether it fails then, too, is not known"
 )
 _NOT_SEEN_TO_END = "it passes with compilation off; run again with other backends, it was not seen to end"
 

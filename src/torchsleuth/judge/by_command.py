@@ -50,15 +50,15 @@ class CommandJudge:
         return self.judge_all([trial])[0]
 
     def judge_all(self, trials: Iterable[Trial], heard: Callable[[int, Outcome], None] | None = None) -> list[Outcome]:
-        era = self._era
+        era, todo = self._era, list(trials)
+        at_once = max(1, min(self.jobs, len(todo)))
 
         def judge(number: int, trial: Trial) -> Outcome:
-            outcome = self._judge(trial, era)
+            outcome = self._judge(trial, era, at_once)
             if heard is not None:
                 heard(number, outcome)
             return outcome
 
-        todo = list(trials)
         with ThreadPoolExecutor(self.jobs, "check") as pool:
             return list(pool.map(judge, range(len(todo)), todo))
 
@@ -76,12 +76,12 @@ class CommandJudge:
     ) -> None:
         self.close()
 
-    def _judge(self, trial: Trial, era: int) -> Outcome:
+    def _judge(self, trial: Trial, era: int, at_once: int) -> Outcome:
         trial.script.write_text(trial.source, encoding="utf-8")
         output, ending = trial.folder / "said.txt", trial.folder / "ending.json"
         path = shlex.quote(str(trial.script.resolve()))
         text = self._command.replace(_PLACE, path) if _PLACE in self._command else f"{self._command} {path}"
-        limits = Limits(trial.deadline, default_memory_limit())
+        limits = Limits(trial.deadline, default_memory_limit(at_once))
         process = Guarded(Launch(("sh", "-c", text), dict(os.environ), self._here, str(output), limits, str(ending)))
         while not process.wait(_LOOK_EVERY) and era == self._era:
             pass

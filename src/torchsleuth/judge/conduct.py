@@ -44,22 +44,23 @@ class Conductor(ABC):
 
     def judge(self, trial: Trial) -> Outcome:
         try:
-            return self._judge(trial, self._era)
+            return self._judge(trial, self._era, at_once=1)
         except KeyboardInterrupt:
             self.cancel()
             raise
 
     def judge_all(self, trials: Iterable[Trial], heard: Callable[[int, Outcome], None] | None = None) -> list[Outcome]:
-        era = self._era
+        era, todo = self._era, list(trials)
+        at_once = max(1, min(self.jobs, len(todo)))
 
         def judge(number: int, trial: Trial) -> Outcome:
-            outcome = self._judge(trial, era)
+            outcome = self._judge(trial, era, at_once)
             if heard is not None:
                 heard(number, outcome)
             return outcome
 
         with ThreadPoolExecutor(self.jobs, "judge") as pool:
-            futures = [pool.submit(judge, number, trial) for number, trial in enumerate(trials)]
+            futures = [pool.submit(judge, number, trial) for number, trial in enumerate(todo)]
             try:
                 return [future.result() for future in futures]
             except BaseException:
@@ -92,13 +93,13 @@ class Conductor(ABC):
     def _end_all(self) -> None:
         """Kill all orders in flight, within a second."""
 
-    def _judge(self, trial: Trial, era: int) -> Outcome:
+    def _judge(self, trial: Trial, era: int, at_once: int) -> Outcome:
         if era != self._era:
             return _CANCELLED
         folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.scratch))
         try:
             _write_whole(trial.script, trial.source)
-            outcome = self._run_all(trial, folder, era)
+            outcome = self._run_all(trial, folder, era, at_once)
             if outcome.failure is not None and outcome.verdict is Verdict.FAILED:
                 outcome = replace(outcome, noted=noted_in(folder / "cache", outcome.failure.text + outcome.output))
         finally:
@@ -108,20 +109,20 @@ class Conductor(ABC):
                 self._judged += 1
         return outcome
 
-    def _run_all(self, trial: Trial, folder: Path, era: int) -> Outcome:
-        outcome = self._run(trial, folder / "1", (Stage.EAGER, Stage.COMPILED), folder / "cache")
+    def _run_all(self, trial: Trial, folder: Path, era: int, at_once: int) -> Outcome:
+        outcome = self._run(trial, folder / "1", (Stage.EAGER, Stage.COMPILED), folder / "cache", at_once)
         eager_seconds = outcome.eager_seconds
         for number in range(2, trial.cache_runs + 1):
             # The run that fills the cache must get through: what fails already then is not a matter of cache hits.
             if outcome.verdict is not Verdict.PASSED or era != self._era:
                 break
-            again = self._run(trial, folder / str(number), (Stage.COMPILED,), folder / "cache")
+            again = self._run(trial, folder / str(number), (Stage.COMPILED,), folder / "cache", at_once)
             outcome = Outcome(again.verdict, again.failure, again.reason, again.seconds, eager_seconds, again.output)
         return outcome
 
-    def _run(self, trial: Trial, work: Path, stages: tuple[Stage, ...], cache: Path) -> Outcome:
+    def _run(self, trial: Trial, work: Path, stages: tuple[Stage, ...], cache: Path, at_once: int) -> Outcome:
         work.mkdir()
-        limit = trial.memory_limit if trial.memory_limit is not None else default_memory_limit()
+        limit = trial.memory_limit if trial.memory_limit is not None else default_memory_limit(at_once)
         order = Order(str(work), str(trial.script.resolve()), trial.phase, stages, str(cache), trial.deadline, limit)
         Path(order.source).write_text(trial.source, encoding="utf-8")
         self._perform(order)

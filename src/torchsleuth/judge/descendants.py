@@ -85,6 +85,8 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return  # it ended by itself in between
+    except PermissionError:
+        return  # another user's, such as sudo's: the others are to be killed all the same
 
 
 def _reap() -> None:
@@ -108,7 +110,7 @@ def _from_proc() -> Iterator[Process]:
             with open(f"/proc/{name}/stat", "rb") as file:
                 # The command may hold spaces and parentheses; the fields begin after the last one.
                 fields = file.read().rpartition(b")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
+        except (FileNotFoundError, ProcessLookupError, PermissionError):  # some systems hide what is another user's
             continue
         if fields and fields[0] not in (b"Z", b"X"):
             yield Process(int(name), int(fields[1]), int(fields[21]) * page)

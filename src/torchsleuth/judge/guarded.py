@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 from torchsleuth.judge.environment import with_torchsleuth
 from torchsleuth.judge.launch import Launch
@@ -14,6 +15,12 @@ from torchsleuth.judge.order import Order
 
 class Guarded:
     def __init__(self, launch: Launch) -> None:
+        launch = replace(
+            launch,
+            folder=os.path.abspath(launch.folder),
+            output=os.path.abspath(launch.output),
+            ending=launch.ending and os.path.abspath(launch.ending),
+        )
         # The warden runs under the client's own interpreter; only the command needs the program's.
         with open(launch.output, "ab") as output:
             self._warden = subprocess.Popen(
@@ -22,7 +29,7 @@ class Guarded:
                 stdout=output,
                 stderr=output,
                 env=with_torchsleuth(os.environ),
-                cwd=launch.folder,
+                cwd=os.sep,  # in a user's folder, a json.py would be imported in place of Python's
                 start_new_session=True,  # Ctrl-C at the terminal is the client's to handle
             )
         self._lock = threading.Lock()

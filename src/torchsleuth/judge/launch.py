@@ -12,7 +12,7 @@ _STARTUP = 180.0
 @dataclass(frozen=True)
 class Limits:
     deadline: float  # seconds from one line of the report to the next
-    memory: int  # bytes, of all processes together
+    memory: int | None  # bytes, of all processes together; None: as much as there is
     startup: float = _STARTUP
 
 

@@ -7,14 +7,20 @@ the absence, or the presence, of the bug.
 
 from __future__ import annotations
 
+import re
+import signal
 from dataclasses import dataclass
 from enum import Enum
 
-from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
+from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, of_memory_limit, of_signal
 from torchsleuth.judge.applied import Applied
 from torchsleuth.judge.generated import Noted
 
 _NOTHING = Noted()
+# A process that was killed for what it took: in a trial by our own limit or by the kernel, which look alike there.
+_LIMIT = of_memory_limit(Phase.RUN_FORWARD).fingerprint
+_KILLED = (_LIMIT, of_signal(signal.SIGKILL, Phase.RUN_FORWARD).fingerprint)
+_OF_HOST = re.compile(r"can't allocate memory|Cannot allocate memory|(?<!OutOf)MemoryError|bad_alloc", re.I)
 
 
 class Verdict(str, Enum):
@@ -47,3 +53,27 @@ def of_exit(status: int, phase: Phase, text: str = "") -> Failure:
     """A script that ended the interpreter (os._exit, sys.exit) where compiled code should have returned."""
     kind = Kind.COMPILE_ERROR if phase.compiling else Kind.RUNTIME_ERROR
     return Failure(kind, phase, Fingerprint(f"exit {status}"), text)
+
+
+def is_killed_for_memory(failure: Failure) -> bool:
+    return failure.fingerprint in _KILLED
+
+
+def short_of_same_memory(alone: Failure, of_program: Failure) -> bool:
+    """Whether a trial ran out of the memory that a program ran out of: the host's, or another, such as a device's.
+
+    Our limit is the host's: it stands for a program that was killed, or that the host refused memory, and never for
+    what torch raises of a device.  A program that was killed raised nothing, so nothing that is raised stands for it.
+    """
+    if is_killed_for_memory(of_program):
+        return is_killed_for_memory(alone)
+    if not (alone.kind is of_program.kind is Kind.OUT_OF_MEMORY):
+        return False
+    return _of_host(alone) is _of_host(of_program)
+
+
+def _of_host(failure: Failure) -> bool:
+    mark = failure.fingerprint
+    if mark.error.endswith("OutOfMemoryError"):  # torch's, of any device
+        return False
+    return mark == _LIMIT or _OF_HOST.search(mark.line) is not None

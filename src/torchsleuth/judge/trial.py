@@ -24,7 +24,7 @@ class Trial:
     folder: Path
     phase: Phase = Phase.RUN_FORWARD
     deadline: float = _LEAST_DEADLINE
-    memory_limit: int | None = None  # bytes, of all processes of the trial together; None: 80 % of what is free
+    memory_limit: int | None = None  # bytes, of all processes of the trial together; None: a share of what is free
     cache_runs: int = 1
 
     @property

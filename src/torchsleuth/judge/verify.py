@@ -65,14 +65,17 @@ def verify(
 
     `stopped` is asked while it waits: once it says so, what runs is ended and nothing more is begun.
     """
+    eager_runs = (runs if flaky else 1) if check_eager else 0
+    at_once = max(1, min(jobs, runs + eager_runs))
 
     def run(eager: bool) -> Outcome:
         return run_fresh(
-            script, want.phase, python=python, environment=environment, deadline=deadline, eager=eager, stopped=stopped
-        )
+            script, want.phase, python=python, environment=environment, deadline=deadline, eager=eager,
+            stopped=stopped, at_once=at_once,
+        )  # fmt: skip
 
     with ThreadPoolExecutor(jobs, "verify") as pool:
-        eager = [pool.submit(run, True) for _ in range(runs if flaky else 1)] if check_eager else []
+        eager = [pool.submit(run, True) for _ in range(eager_runs)]
         outcomes = tuple(pool.map(run, [False] * runs))
         eager_outcomes = [one.result() for one in eager]
     failed = sum(outcome.fails_like(want.fingerprint) for outcome in outcomes)
@@ -90,13 +93,17 @@ def run_fresh(
     deadline: float,
     eager: bool = False,
     stopped: Callable[[], bool] = lambda: False,
+    at_once: int = 1,
 ) -> Outcome:
-    """Run a copy of the script, with private caches, in an interpreter that cannot import torchsleuth."""
+    """Run a copy of the script, with private caches, in an interpreter that cannot import torchsleuth.
+
+    `at_once` such runs share the memory that is free.
+    """
     if stopped():
         return _cut_short("")
     folder = Path(tempfile.mkdtemp(prefix="torchsleuth-verify-"))
     try:
-        return _run_in(folder, script, phase, python, environment, deadline, eager, stopped)
+        return _run_in(folder, script, phase, python, environment, deadline, eager, stopped, at_once)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -110,6 +117,7 @@ def _run_in(
     deadline: float,
     eager: bool,
     stopped: Callable[[], bool],
+    at_once: int,
 ) -> Outcome:
     place = folder / "repro"
     place.mkdir()
@@ -130,7 +138,7 @@ def _run_in(
         without_torchsleuth(judge_environment(environment, private)),
         str(place),
         str(output),
-        Limits(deadline, default_memory_limit()),
+        Limits(deadline, default_memory_limit(at_once)),
         str(ending),
     )
     process = Guarded(launch)

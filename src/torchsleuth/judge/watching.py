@@ -31,7 +31,7 @@ def watch(pid: int, limits: Limits, report: str | None, wakeup: Wakeup, stopped:
             return Ending(Cause.EXITED, os.waitstatus_to_exitcode(status), now - began, peak)
         if report and (told := _line_count(report)) != lines:
             lines, lap = told, now
-        held = resident(os.getpid())
+        held = resident(os.getpid()) if limits.memory is not None else 0
         peak = max(peak, held)
         cause = _reason_to_end(stopped(), bool(lines), now - lap, held, limits)
         if cause is not None:
@@ -43,7 +43,7 @@ def watch(pid: int, limits: Limits, report: str | None, wakeup: Wakeup, stopped:
 def _reason_to_end(stopped: bool, began: bool, silent: float, held: int, limits: Limits) -> Cause | None:
     if stopped:
         return Cause.CANCELLED
-    if held > limits.memory:
+    if limits.memory is not None and held > limits.memory:
         return Cause.MEMORY
     if silent > (limits.deadline if began else limits.startup):
         return Cause.DEADLINE if began else Cause.NEVER_BEGAN

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
+from torchsleuth.commands.conclusion import conclude
 from torchsleuth.commands.interruption import Interruption
 from torchsleuth.commands.output_folder import make_output_folder
-from torchsleuth.commands.pipeline import Settings, finish
+from torchsleuth.commands.run import Run, Seen, Settings
 from torchsleuth.watch.found import Found, summarise
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.ledger import Ledger
@@ -73,7 +74,7 @@ class watching:  # noqa: N801 - used as a function
         ended = Ended(1 if summary.found else 0, 0.0)
         settings = Settings(jobs=jobs, rerun=False)
         with terminal.progress() as say, Interruption() as interruption:
-            result = finish(summary, ended, tuple(sys.argv), self.out, settings, say, None, interruption)
+            result = conclude(Run.of(sys.argv, self.out, settings, say, interruption), Seen(summary, ended))
         # What the session held is gone by now; the Cases are in `out`.
         homes = [finding.case for finding in result.findings]
         self._investigated = tuple(replace(f, case=home) for f, home in zip(summary.found, homes, strict=False))

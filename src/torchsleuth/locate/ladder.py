@@ -11,7 +11,7 @@ from enum import Enum
 
 from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.model import Backend, Case, Code, Tensor
-from torchsleuth.judge.outcome import Outcome, Verdict
+from torchsleuth.judge.outcome import Outcome, Verdict, short_of_same_memory
 
 
 class Component(str, Enum):
@@ -120,7 +120,9 @@ def _fails(outcome: Outcome, failure: Failure, any_way: bool = False) -> bool | 
         return None
     if any_way:
         return True
-    if failure.kind in (Kind.CRASH, Kind.HANG, Kind.OUT_OF_MEMORY):
+    if failure.kind is Kind.OUT_OF_MEMORY:
+        return short_of_same_memory(outcome.failure, failure)
+    if failure.kind in (Kind.CRASH, Kind.HANG):
         return outcome.failure.kind is failure.kind
     return outcome.fails_like(failure.fingerprint)
 

@@ -84,22 +84,22 @@ class _Finder(importlib.abc.MetaPathFinder):
                 continue
             spec: importlib.machinery.ModuleSpec | None = find(name, path, target)
             if spec is not None and spec.loader is not None:
-                guarded.guarded(_patch_after)(spec, self.patches.pop(name))
+                guarded.guarded(self._patch_after)(spec, name)
                 return spec
         return None
 
+    def _patch_after(self, spec: importlib.machinery.ModuleSpec, name: str) -> None:
+        """Not yet: who finds a module may only want to know whether there is one."""
+        loader: Any = spec.loader
+        execute = loader.exec_module
 
-def _patch_after(spec: importlib.machinery.ModuleSpec, patches: list[Patch]) -> None:
-    loader: Any = spec.loader
-    execute = loader.exec_module
+        def exec_module(module: ModuleType) -> None:
+            loader.exec_module = execute
+            execute(module)
+            for patch in self.patches.pop(name, []):
+                guarded.guarded(patch)(module)
 
-    def exec_module(module: ModuleType) -> None:
-        loader.exec_module = execute
-        execute(module)
-        for patch in patches:
-            guarded.guarded(patch)(module)
-
-    loader.exec_module = exec_module
+        loader.exec_module = exec_module
 
 
 class _BeingImported(importlib.machinery.ModuleSpec):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import weakref
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from torchsleuth.case import folder, from_torch, tensors
 from torchsleuth.case.caller import caller, with_lines
 from torchsleuth.case.environment_read import read_by
 from torchsleuth.case.failure import Failure, Phase
-from torchsleuth.case.ir import Graph, Op, Ref, inputs_of
+from torchsleuth.case.ir import Graph, Op, Ref, inputs_of, operators
 from torchsleuth.case.model import Case, Input, Level, Opaque, Role, Scalar, Tensor
 from torchsleuth.watch import patched, surroundings
 from torchsleuth.watch.guarded import guarded
@@ -24,6 +25,10 @@ from torchsleuth.watch.module_roots import module_roots
 
 _MUTATED_CAP = 256 * 2**20  # bytes of mutated inputs that are cloned before a call
 _CLONED_CALLS = 3  # a graph that ran so often with these inputs is watched without clones
+_WRITTEN_OVER = (
+    "inputs that the graph writes to, as they were before the call: copies are made for a graph's first calls, and "
+    "where they are not too large; these stand as the call left them"
+)
 
 
 @dataclass
@@ -40,6 +45,11 @@ class Record:
     calls: int = 0
     last_inputs: tuple[Any, ...] = ()  # weak references, or plain numbers
     aten: dict[bool, Case] = field(default_factory=dict)  # is_backward -> sketch of the graph Inductor got
+    written_over: bool = False  # the call that failed had written to inputs of which no copy was made before
+
+    @functools.cached_property
+    def operators(self) -> int:
+        return operators(self.sketch.graph)
 
 
 def sketch(
@@ -242,6 +252,9 @@ def case_of(
     """Writes the Case to `where`: with values where `inputs` (or what is left of them) has them."""
     alive = _alive(record) if inputs is None else list(inputs)
     case = replace(with_patches(record.sketch), phase=phase, failure=failure)
+    if record.written_over and phase is Phase.RUN_FORWARD:
+        around = case.surroundings
+        case = replace(case, surroundings=replace(around, unknown=(*around.unknown, _WRITTEN_OVER)))
     constants = [c() for c in record.constants]
     if alive is not None and all(c is not None for c in constants):
         case = guarded(_save_values)(case, alive, [c for c in constants if c is not None], where, cap) or case

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -60,9 +61,11 @@ def summarise(session: Path, exit_code: int | None) -> Summary:
                     event.get("number") in enders,
                     event["event"] == "suspect",
                     str(event.get("place", "")),
+                    seconds=float(event.get("seconds", 0.0)),
                 )
             )
-        crash = _crash(process, exit_code)
+        others = [p for p in everyone if p is not process]
+        crash = _crash(process, exit_code, others)
         if crash is not None:
             found.append(crash)
     trouble = session / "trouble.log"
@@ -91,19 +94,22 @@ def died(exit_code: int) -> bool:
     return exit_code < 0 and -exit_code not in _SENT_BY_OTHERS | {signal.SIGKILL}
 
 
-def _crash(process: Process, exit_code: int | None) -> Found | None:
+def _crash(process: Process, exit_code: int | None, others: Sequence[Process]) -> Found | None:
     """A process that went silently, in the middle of a stage."""
-    if exit_code is None or process.ended or not process.stage.phase or process.suspects:
+    if exit_code is None or process.ended or not process.stages or process.suspects:
         return None
     if exit_code == 0:
         return None  # os._exit or a daemon: whoever waited for it was content
     number = -exit_code if exit_code < 0 else exit_code - 128 if exit_code > 128 else 0
     if number in _SENT_BY_OTHERS:
         return None
+    if not number and any(p.of("ended-by") for p in others):
+        return None  # another one failed, and whoever started both (torchrun does so) ended this one for it
     mark = Fingerprint(signal_name(number) if number else "crash")
-    phase = Phase(process.stage.phase)
-    case = process.folder / "sketches" / str(process.stage.graph)
-    return Found(Failure(Kind.CRASH, phase, mark), case if case.is_dir() else None, process, ended_program=True)
+    stage = process.stages[0]  # of several threads, more likely the one that has just begun something
+    case = process.folder / "sketches" / str(stage.graph)
+    failure = Failure(Kind.CRASH, Phase(stage.phase), mark)
+    return Found(failure, case if case.is_dir() else None, process, ended_program=True)
 
 
 def _each_once(found: list[Found]) -> list[Found]:

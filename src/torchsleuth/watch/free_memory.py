@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ _SIZES = 12
 
 def available_memory() -> int:
     """Bytes that can still be taken, in the machine and in this container, whichever is less."""
-    return min(_of_machine(), _of_container(Path("/sys/fs/cgroup")))
+    return min(_of_machine(), _of_container(Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")))
 
 
 def room_to_compare(inputs: Sequence[Any]) -> bool:
@@ -52,17 +53,62 @@ def _of_machine() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _of_container(folder: Path) -> int:
-    """What control groups leave, version 2 then 1; unlimited where neither says anything."""
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
-        try:
-            most = (folder / limit).read_text().strip()
-            now = (folder / used).read_text().strip()
-        except OSError:
-            continue
-        if most.isdigit() and now.isdigit():
-            return max(0, int(most) - int(now))
-    return 1 << 62
+@dataclass(frozen=True)
+class _Kept:
+    """The files in which one version of control groups keeps what it counts."""
+
+    root: str  # below the place where control groups are mounted
+    limit: str
+    used: str
+    files: tuple[str, ...]  # of memory.stat: pages of files, with those of the groups below
+
+
+_SECOND = _Kept("", "memory.max", "memory.current", ("inactive_file", "active_file"))
+_FIRST = _Kept(
+    "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file")
+)  # fmt: skip
+
+
+def _of_container(mounted: Path, own: Path) -> int:
+    """What control groups leave, of both versions; unlimited where none says anything.
+
+    A limit may be set on any group from this process's own up to the root.  In a container the path of its own may be
+    one that only the host has: of folders that are not there nothing is asked, and the root is.
+    """
+    left = [1 << 62]
+    for line in _lines(own) or ("0::/", "1:memory:/"):
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if number == "0" and not controllers:
+            left += _on_the_way(mounted, path, _SECOND)
+        elif "memory" in controllers.split(","):
+            left += _on_the_way(mounted, path, _FIRST)
+    return min(left)
+
+
+def _on_the_way(mounted: Path, path: str, kept: _Kept) -> Iterator[int]:
+    """From the root to the group at `path`: what each leaves that has a limit."""
+    parts = [part for part in path.split("/") if part]
+    if ".." in parts:  # of a group that stands outside of what is mounted here
+        parts = []
+    for depth in range(len(parts) + 1):
+        left = _left_in(mounted.joinpath(kept.root, *parts[:depth]), kept)
+        if left is not None:
+            yield left
+
+
+def _left_in(folder: Path, kept: _Kept) -> int | None:
+    """Pages of files count as free, as in MemAvailable: the kernel takes them back before it kills anything."""
+    most, now = ("".join(_lines(folder / name)).strip() for name in (kept.limit, kept.used))
+    if not (most.isdigit() and now.isdigit()):
+        return None
+    counted = dict(line.split(" ", 1) for line in _lines(folder / "memory.stat") if " " in line)
+    files = sum(int(counted.get(name, 0)) for name in kept.files)
+    return max(0, int(most) - max(0, int(now) - files))
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text().splitlines()
+    except OSError:
+        return []

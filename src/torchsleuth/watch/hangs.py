@@ -13,16 +13,18 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from enum import Enum
 from pathlib import Path
 
 from torchsleuth.case.failure import Phase, of_hang
-from torchsleuth.errors import SleuthError
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.idle import Idle
 from torchsleuth.watch.session import Process, processes
+from torchsleuth.watch.stages import Stage
 
 _LOOK_EVERY = 2.0
 _STUCK_AFTER = 30.0  # seconds beyond the watchdog's time, before the interpreter is believed to be stuck
+_GIVEN_UP = 10.0  # seconds that a process was gone before the program was interrupted
 _IDLE_AFTER = 60.0  # seconds without any work
 _IDLE_BESIDE_A_USER = 300.0  # who may be looking at it in a debugger, and can press Ctrl-C
 
@@ -30,17 +32,26 @@ NOT_ALONE_EITHER = "a Case of it, run alone, did not end either"
 NOBODY_WORKS = "it was in compiled code, and no process of it did anything any more"
 
 
+class Alone(Enum):
+    """What a stage that lasts too long does, run alone."""
+
+    HANGS = "hangs"
+    ENDS = "ends"
+    UNKNOWN = "unknown"  # it could not be run so
+
+
 class HangWatch:
-    def __init__(self, session: Path, hang_after: float, confirm: Callable[[Found], bool] | None = None) -> None:
+    def __init__(self, session: Path, hang_after: float, confirm: Callable[[Found], Alone] | None = None) -> None:
         self._session = session
         self._hang_after = hang_after
         self._confirm = confirm
         self._next = time.monotonic() + _LOOK_EVERY
         self._asked: set[str] = set()
         self._pool = ThreadPoolExecutor(1, "hang-judge")
-        self._answer: Future[bool] | None = None
+        self._answer: Future[Alone] | None = None
         self._about = ""
         self._ends_alone: set[str] = set()
+        self._gone: dict[Path, float] = {}  # processes that were seen to have ended, and when
         self._idle = Idle()
         self.why = ""  # it is seen to hang
 
@@ -52,11 +63,12 @@ class HangWatch:
         if self._answer is not None:
             if not self._answer.done():
                 return False
-            confirmed, self._answer = self._confirmed(self._answer), None
-            if confirmed and self._about in map(_key, self._suspects()):
+            alone, self._answer = self._heard(self._answer), None
+            if alone is Alone.HANGS and self._about in map(_key, self._suspects()):
                 self.why = NOT_ALONE_EITHER
                 return True
-            self._ends_alone.add(self._about)
+            if alone is Alone.ENDS:
+                self._ends_alone.add(self._about)
         suspects = self._suspects()
         if self._locked([s for s in suspects if _key(s) in self._ends_alone]):
             self.why = NOBODY_WORKS
@@ -72,47 +84,50 @@ class HangWatch:
     def _locked(self, suspects: list[Found]) -> bool:
         if not suspects:
             return False
-        everybody = {int(p.hello["pid"]) for p in processes(self._session) if not p.ended}
+        everybody = {int(p.hello["pid"]) for p in processes(self._session) if not p.gone}
         limit = _IDLE_BESIDE_A_USER if sys.stdin is not None and sys.stdin.isatty() else _IDLE_AFTER
         return self._idle.seconds(everybody) > max(limit, self._hang_after)
 
-    def _confirmed(self, answer: Future[bool]) -> bool:
+    def _heard(self, answer: Future[Alone]) -> Alone:
         try:
             return answer.result()
-        except (SleuthError, OSError) as error:
-            # Nobody can say; the program goes on.
+        except Exception as error:  # of ours, or of the machine's: the program must not be ended for it, nor we for it
             with (self._session / "trouble.log").open("a", encoding="utf-8") as log:
-                log.write(f"a suspected hang could not be judged: {error}\n")
-            return False
+                log.write(f"a suspected hang could not be judged: {type(error).__name__}: {error}\n")
+            return Alone.UNKNOWN
 
     def close(self) -> None:
         self._pool.shutdown(wait=True)
 
     def _suspects(self) -> list[Found]:
+        """Of processes that live: whoever has ended a hanging one by itself went on without it."""
         found = []
         for process in processes(self._session):
-            if process.ended:
+            if process.gone:
+                self._gone.setdefault(process.folder, time.monotonic())
                 continue
             for event in process.suspects:
                 phase, lasted = Phase(event["failure"]["phase"]), float(event.get("seconds", 0.0))
                 found.append(_found(process, phase, Path(event["case"]), lasted))
-            stage = process.stage
-            lasted = time.time() - stage.since
-            if not process.suspects and stage.phase and lasted > 2 * self._hang_after + _STUCK_AFTER:
-                found.append(_found(process, Phase(stage.phase), _sketch(process), lasted))
+            for stage in process.stages if not process.suspects else ():
+                lasted = time.time() - stage.since
+                if lasted > stage.limit + self._hang_after + _STUCK_AFTER:
+                    found.append(_found(process, Phase(stage.phase), _sketch(process, stage), lasted))
         return found
 
     def interrupted(self) -> tuple[Found, ...]:
-        """What was under way when the user lost patience."""
+        """What was under way when the user lost patience; not what had been given up before."""
+        now = time.monotonic()
         return tuple(
-            _found(p, Phase(p.stage.phase), _sketch(p))
-            for p in processes(self._session)
-            if p.stage.phase and not p.suspects
+            _found(process, Phase(stage.phase), _sketch(process, stage), time.time() - stage.since)
+            for process in processes(self._session)
+            if not process.suspects and now - self._gone.get(process.folder, now) < _GIVEN_UP
+            for stage in process.stages
         )
 
 
-def _sketch(process: Process) -> Path:
-    return process.folder / "sketches" / str(process.stage.graph)
+def _sketch(process: Process, stage: Stage) -> Path:
+    return process.folder / "sketches" / str(stage.graph)
 
 
 def _key(suspect: Found) -> str:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,10 @@ def run(
     extra: Mapping[str, str] | None = None,
     tick: Callable[[], bool] | None = None,
 ) -> Ended:
-    """Runs `command` to its end.  `tick` is called now and then; True means: it hangs, end it."""
+    """Runs `command` to its end.  `tick` is called now and then; True means: it hangs, end it.
+
+    A `tick` that fails is not called again: whatever is our own trouble, the program is waited for.
+    """
     environment = {**os.environ, VARIABLE: str(session.resolve()), OPTIONS: options.dump(), **(extra or {})}
     began = time.monotonic()
     try:
@@ -83,10 +87,22 @@ def run(
     stopped = False
     with _signals_to(process) as seen:
         while (code := _wait(process)) is None:
-            if tick is not None and not stopped and tick():
-                stopped = True
-                end_tree(process.pid)
+            if tick is None or stopped:
+                continue
+            try:
+                stopped = tick()
+            except Exception:
+                _note_trouble(session)
+                tick = None
+            if stopped:
+                end_tree(process)
     return Ended(code, time.monotonic() - began, signal.SIGINT in seen, stopped)
+
+
+def _note_trouble(session: Path) -> None:
+    """What is being handled, for the log; without one, if the disk is full."""
+    with contextlib.suppress(OSError), (session / "trouble.log").open("a", encoding="utf-8") as log:
+        log.write(f"while the program ran:\n{traceback.format_exc()}\n")
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int | None:
@@ -132,17 +148,20 @@ def _in_the_foreground() -> bool:
         os.close(terminal)
 
 
-def end_tree(pid: int) -> None:
-    """Ends a process and its descendants: asked first, killed after a grace."""
-    try:
-        root = psutil.Process(pid)
-        family = [*root.children(recursive=True), root]
-    except psutil.NoSuchProcess:
-        return
+def end_tree(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process and its descendants: asked first, killed after a grace.  What is another user's stays."""
+    below: list[psutil.Process] = []
+    with contextlib.suppress(psutil.Error):
+        below = psutil.Process(process.pid).children(recursive=True)
+    _send(signal.SIGTERM, [*below, process])
+    until = time.monotonic() + _GRACE
+    with contextlib.suppress(subprocess.TimeoutExpired):  # waited for here, else nobody learns how it ended
+        process.wait(_GRACE)
+    _, alive = psutil.wait_procs(below, timeout=max(0.0, until - time.monotonic()))
+    _send(signal.SIGKILL, [*alive, process])
+
+
+def _send(number: signal.Signals, family: Sequence[psutil.Process | subprocess.Popen[bytes]]) -> None:
     for member in family:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            member.terminate()
-    _, alive = psutil.wait_procs(family, timeout=_GRACE)
-    for member in alive:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            member.kill()
+        with contextlib.suppress(psutil.Error, OSError):
+            member.send_signal(number)

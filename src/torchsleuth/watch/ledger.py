@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,25 @@ from torchsleuth.watch.guarded import guarded
 from torchsleuth.watch.session import Outbox
 from torchsleuth.watch.tracebacks import chain, leads_to
 
+_REMEMBERED = 256  # exceptions that were told of, to know later which one ended the program
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What tells one exception from another once it may be gone: its place alone is soon another's."""
+
+    place: int
+    kind: type[BaseException]
+    says: str
+
+    @staticmethod
+    def of(error: BaseException) -> Mark:
+        return Mark(id(error), type(error), str(error)[:1000])
+
+    def is_of(self, error: BaseException) -> bool:
+        """Whoever passed it on may have added to what it says."""
+        return (id(error), type(error)) == (self.place, self.kind) and self.says in str(error)
+
 
 @dataclass
 class Ledger:
@@ -26,7 +46,9 @@ class Ledger:
     active: bool = True
     seen: dict[str, int] = field(default_factory=dict)
     cases: int = 0
-    exceptions: list[tuple[weakref.ref[BaseException] | int, int]] = field(default_factory=list)
+    exceptions: deque[tuple[weakref.ref[BaseException] | Mark, int]] = field(
+        default_factory=lambda: deque(maxlen=_REMEMBERED)
+    )
 
     def keep(
         self,
@@ -132,18 +154,21 @@ class Ledger:
 
     @guarded
     def note_end(self, error: BaseException) -> None:
-        links = {id(link) for link in chain(error)}
+        links = list(chain(error))
         for kept, number in reversed(self.exceptions):
-            known = kept() if isinstance(kept, weakref.ref) else None
-            same = known is not None and (id(known) in links or leads_to(known, error))
-            if same or kept in links:
+            if isinstance(kept, Mark):
+                same = any(kept.is_of(link) for link in links)
+            else:
+                known = kept()
+                same = known is not None and (leads_to(error, known) or leads_to(known, error))
+            if same:
                 self.outbox.event("ended-by", number=number)
                 return
         self.outbox.event("ended-by", number=0, error=f"{type(error).__name__}: {error}"[:500])
 
 
-def _weak(error: BaseException) -> weakref.ref[BaseException] | int:
+def _weak(error: BaseException) -> weakref.ref[BaseException] | Mark:
     try:
         return weakref.ref(error)
     except TypeError:  # built-in exceptions take no weak references; holding one would hold the program's frames
-        return id(error)
+        return Mark.of(error)

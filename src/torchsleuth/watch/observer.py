@@ -26,7 +26,7 @@ from torchsleuth.watch.ledger import Ledger
 from torchsleuth.watch.schedule import Schedule
 from torchsleuth.watch.session import Outbox
 from torchsleuth.watch.tracebacks import forget_our_frames, hide_our_frames, leads_to
-from torchsleuth.watch.watchdog import Watchdog
+from torchsleuth.watch.watchdog import Watchdog, limit_of
 
 
 @dataclass(frozen=True)
@@ -203,6 +203,7 @@ class Observer:
                     self._look_at_numbers(record, compiled, given, outputs, args)
                 return outputs
             except BaseException as error:
+                record.written_over = watched and not record.mutated <= before.keys()
                 inputs = guarded(capture.restored)(args, before)
                 kept = watched and self.run_failed(record, error, Phase.RUN_FORWARD, inputs)
                 goes_on = kept and self._goes_on(record) and guarded(capture.put_back)(record, args, before)
@@ -323,8 +324,7 @@ class Observer:
         if phase is Phase.RUN_BACKWARD and not self._backward_seen:
             self._backward_seen = True
             self.outbox.event("backward")
-        self.outbox.stage(phase.value, record.number if record else 0)
-        self._watchdog.entered(work)
+        self._tell(work)
 
     @guarded
     def unstage(self) -> None:
@@ -332,11 +332,18 @@ class Observer:
         over = work.pop() if work else None
         if not self.active:
             return
-        last = work[-1] if work else None
-        self.outbox.stage(last.phase.value if last else "", last.record.number if last and last.record else 0)
-        self._watchdog.entered(work)
+        self._tell(work)
         if over is not None and not _cut_short(over):
             self._watchdog.over(over)
+
+    def _tell(self, work: list[Work]) -> None:
+        if work:
+            now = work[-1]
+            limit = limit_of(now, work, self.outbox.options.hang_after)
+            self.outbox.stage(now.phase.value, now.record.number if now.record else 0, limit)
+        else:
+            self.outbox.stage("", 0)
+        self._watchdog.entered(work)
 
     # --- the end --------------------------------------------------------------------------------------------------
 

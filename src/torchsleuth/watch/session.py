@@ -5,7 +5,7 @@
       processes/<pid>-<time>/
         hello.json                    this process imported torch and is watched
         events.jsonl                  graphs, failures, the end
-        stage                         what it is doing now; survives a crash, because the kernel keeps the page
+        stage                         what its threads are doing now
         cases/<n>/                    Cases
 
 A line of events.jsonl is written whole with one call, so a process that is killed leaves at most one broken line.
@@ -14,20 +14,20 @@ A line of events.jsonl is written whole with one call, so a process that is kill
 from __future__ import annotations
 
 import json
-import mmap
 import os
-import struct
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from torchsleuth.watch import alive, stages
+from torchsleuth.watch.stages import Stage
+
 VARIABLE = "TORCHSLEUTH_WATCH"
 OPTIONS = "TORCHSLEUTH_OPTIONS"
-_STAGE = struct.Struct("<IIId")
-PHASES = ("", "compile-forward", "compile-backward", "run-forward", "run-backward")
+_RUN_ALONE_LATER = {"graph", "failure", "suspect"}  # events after which a Case may need the program's modules
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,6 @@ class Options:
             return Options()
 
 
-@dataclass(frozen=True)
-class Stage:
-    """What a process was doing when it was last heard of."""
-
-    phase: str = ""
-    graph: int = 0
-    since: float = 0.0
-
-
 class Outbox:
     """A watched process's side."""
 
@@ -84,7 +75,8 @@ class Outbox:
         self.pid = os.getpid()
         self.folder = self.session / "processes" / f"{self.pid}-{time.monotonic_ns()}"
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._stage: mmap.mmap | None = None
+        self._board: stages.Board | None = None
+        self._told_path: list[str] = []
 
     def here(self) -> Outbox:
         """This process's own outbox: a fork gets a new one."""
@@ -96,6 +88,7 @@ class Outbox:
     def hello(self) -> None:
         import platform
 
+        self._told_path = list(sys.path)
         data = {
             "pid": os.getpid(),
             "parent": os.getppid(),
@@ -103,13 +96,21 @@ class Outbox:
             "executable": sys.executable,
             "python": platform.python_version(),
             "torch": str(getattr(sys.modules.get("torch"), "__version__", "")),
-            "path": list(sys.path),
+            "path": self._told_path,
+            "prefixes": sorted({sys.prefix, sys.base_prefix, sys.exec_prefix}),
             "cwd": os.getcwd(),
             "rank": os.environ.get("RANK"),
+            "life": alive.mark(),
         }
         (self.folder / "hello.json").write_text(json.dumps(data), encoding="utf-8")
 
     def event(self, name: str, **data: Any) -> None:
+        if name in _RUN_ALONE_LATER and sys.path != self._told_path:  # the program may have added to it since its hello
+            self._told_path = list(sys.path)
+            self._write("path", path=self._told_path)
+        self._write(name, **data)
+
+    def _write(self, name: str, **data: Any) -> None:
         line = json.dumps({"event": name, "time": time.time(), **data}, default=str) + "\n"
         handle = os.open(self.here().folder / "events.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
@@ -117,14 +118,11 @@ class Outbox:
         finally:
             os.close(handle)
 
-    def stage(self, phase: str, graph: int) -> None:
-        """Cheap enough for every call of a compiled graph: one write to mapped memory."""
-        if self._stage is None or os.getpid() != self.pid:
-            path = self.here().folder / "stage"
-            path.write_bytes(b"\0" * _STAGE.size)
-            with path.open("r+b") as file:
-                self._stage = mmap.mmap(file.fileno(), _STAGE.size)
-        _STAGE.pack_into(self._stage, 0, 1, PHASES.index(phase), graph, time.time())
+    def stage(self, phase: str, graph: int, limit: float = 0.0) -> None:
+        """What this thread does from now on; "" is nothing."""
+        if self._board is None or os.getpid() != self.pid:
+            self._board = stages.Board(self.here().folder / "stage")
+        self._board.tell(phase, graph, limit)
 
 
 @dataclass(frozen=True)
@@ -133,12 +131,25 @@ class Process:
 
     folder: Path
     hello: dict[str, Any]
-    events: tuple[dict[str, Any], ...]
-    stage: Stage
+    events: tuple[dict[str, Any], ...] = ()
+    stages: tuple[Stage, ...] = ()  # that its threads were in when it was last heard of, the latest first
 
     @property
     def ended(self) -> bool:
+        """By its own last word; one that was killed has none."""
         return any(e["event"] == "end" for e in self.events)
+
+    @property
+    def path(self) -> list[str]:
+        """Where it found modules when it was last heard of, less its interpreter's own folders."""
+        told = next((e["path"] for e in reversed(self.of("path"))), self.hello.get("path", []))
+        prefixes = [str(one).rstrip("/") for one in self.hello.get("prefixes", [])]
+        return [one or str(self.hello.get("cwd", ".")) for one in map(str, told) if not _of_interpreter(one, prefixes)]
+
+    @property
+    def gone(self) -> bool:
+        """Whether it is known to live no more."""
+        return self.ended or alive.gone(self.hello.get("life"))
 
     def of(self, name: str) -> list[dict[str, Any]]:
         return [e for e in self.events if e["event"] == name]
@@ -150,6 +161,11 @@ class Process:
         return [e for e in self.of("suspect") if e.get("number") not in cleared]
 
 
+def _of_interpreter(folder: str, prefixes: Sequence[str]) -> bool:
+    own = (f"{prefix}/{lib}/python" for prefix in prefixes for lib in ("lib", "lib64", "local/lib"))
+    return Path(folder).name in ("site-packages", "dist-packages") or folder.startswith(tuple(own))
+
+
 def processes(session: Path) -> Iterator[Process]:
     root = session / "processes"
     folders = sorted(root.iterdir(), key=lambda p: int(p.name.split("-")[1])) if root.is_dir() else []
@@ -158,7 +174,7 @@ def processes(session: Path) -> Iterator[Process]:
             hello = json.loads((folder / "hello.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
-        yield Process(folder, hello, tuple(_events(folder)), read_stage(folder))
+        yield Process(folder, hello, tuple(_events(folder)), stages.read(folder / "stage"))
 
 
 def _events(folder: Path) -> Iterator[dict[str, Any]]:
@@ -172,12 +188,3 @@ def _events(folder: Path) -> Iterator[dict[str, Any]]:
             continue  # the line that the process died in
         if isinstance(event, dict) and "event" in event:
             yield event
-
-
-def read_stage(folder: Path) -> Stage:
-    try:
-        raw = (folder / "stage").read_bytes()
-        _, phase, graph, since = _STAGE.unpack(raw[: _STAGE.size])
-        return Stage(PHASES[phase], graph, since)
-    except (OSError, struct.error, IndexError):
-        return Stage()

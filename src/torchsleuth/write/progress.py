@@ -1,7 +1,8 @@
 """What is said while the tool works: lines that stay, and a state that changes many times a minute.
 
 On a terminal the state is one live line with a running clock; elsewhere it becomes a plain line now and then, so that a
-log shows that something goes on.
+log shows that something goes on.  Where nobody reads any more (a pipe that is closed, a terminal that is gone) it works
+on in silence.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Plain:
         self._began = time.monotonic() if self._began is None else self._began
         self._last = time.monotonic()
         seconds = self._last - self._began
-        print(f"torchsleuth [{seconds:5.1f}s] {text}", file=self._stream or sys.stderr, flush=True)
+        with contextlib.suppress(OSError):
+            print(f"torchsleuth [{seconds:5.1f}s] {text}", file=self._stream or sys.stderr, flush=True)
 
     def status(self, text: str) -> None:
         if time.monotonic() - self._last >= _SELDOM:
@@ -54,8 +56,14 @@ class Live:
 
     def __call__(self, text: str) -> None:
         self._begin()
-        self._console.print(f"  {self._seconds:5.1f}s ", text, style=None, highlight=False, markup=False, sep="")
+        self.line(text)
         self._text = text
+
+    def line(self, text: str) -> None:
+        """As it is called, but the live line does not begin: the terminal may still be somebody else's."""
+        self._began = time.monotonic() if self._began is None else self._began
+        with contextlib.suppress(OSError):
+            self._console.print(f"  {self._seconds:5.1f}s ", text, style=None, highlight=False, markup=False, sep="")
 
     def status(self, text: str) -> None:
         self._begin()
@@ -63,7 +71,8 @@ class Live:
 
     def close(self) -> None:
         if self._status is not None:
-            self._status.stop()
+            with contextlib.suppress(OSError):
+                self._status.stop()
 
     def __rich__(self) -> str:
         """Asked for at every drawing, so the clock runs while a judgement lasts."""
@@ -75,9 +84,10 @@ class Live:
 
     def _begin(self) -> None:
         if self._status is None:
-            self._began = time.monotonic()
+            self._began = time.monotonic() if self._began is None else self._began
             self._status = self._console.status(self)
-            self._status.start()
+            with contextlib.suppress(OSError):
+                self._status.start()
 
 
 @contextlib.contextmanager
@@ -93,6 +103,12 @@ def progress() -> Iterator[Say]:
 def status_of(say: Say) -> Say:
     """Where the changing state goes, for whoever was given no more than a place for lines."""
     found: Say = getattr(say, "status", _nowhere)
+    return found
+
+
+def lines_of(say: Say) -> Say:
+    """Where lines go while the program runs, which may print to the terminal, or ask there, at any time."""
+    found: Say = getattr(say, "line", say)
     return found
 
 

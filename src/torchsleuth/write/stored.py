@@ -180,5 +180,5 @@ def _final(of_case: Failure | None, entry: Entry | None) -> Failure | None:
     if of_case is None or entry is None:
         return of_case or (entry.failure if entry else None)
     if of_case.kind in (Kind.CRASH, Kind.OUT_OF_MEMORY):
-        return replace(of_case, fingerprint=entry.failure.fingerprint)
+        return replace(of_case, kind=entry.failure.kind, fingerprint=entry.failure.fingerprint)
     return of_case

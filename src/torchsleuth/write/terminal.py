@@ -42,7 +42,8 @@ def _headline(found: Account) -> str:
         RunVerdict.OK: f"no failure ({watched} watched)",
         RunVerdict.FAILURE: f"{count} found ({watched} watched)",
         RunVerdict.NOT_REPRODUCED: f"{count} found, not reproduced alone ({watched} watched)",
-        RunVerdict.PROGRAM_ERROR: f"the program failed, and torch.compile is not why (exit code {found.exit_code})",
+        RunVerdict.PROGRAM_ERROR: "the program failed, and torch.compile was not seen to be why "
+        f"(exit code {found.exit_code})",
         RunVerdict.NOT_WATCHED: "nothing was watched",
     }[found.verdict]
 
