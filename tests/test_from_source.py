@@ -231,3 +231,28 @@ def test_ctrl_c_also_ends_the_script_whose_graphs_are_counted(tmp_path: Path) ->
         work.cancel()
         counting.join(60)
         assert not counting.is_alive()
+
+
+def test_the_programs_own_modules_stand_in_the_script(tmp_path: Path) -> None:
+    (tmp_path / "parts.py").write_text("import torch\n\ndef bug(x):\n    return x\n")
+    text = "from parts import bug\nother = 2\nprint(bug(1))\n"
+
+    class NeedsTheFunction(ReadingJudge):
+        def fails(self, text: str) -> bool:
+            return "def bug" in text and "from parts" not in text
+
+    finding, _ = reproduced(tmp_path, NeedsTheFunction(), text=text)
+    assert finding.repro is not None
+    assert "def bug" in finding.repro.source
+    assert finding.repro.imports == ("torch",)
+
+
+def test_its_own_modules_are_imported_where_the_joined_script_does_not_fail(tmp_path: Path) -> None:
+    class NeedsTheImport(ReadingJudge):
+        def fails(self, text: str) -> bool:
+            return "from parts import bug" in text
+
+    (tmp_path / "parts.py").write_text("import torch\n\ndef bug(x):\n    return x\n")
+    finding, _ = reproduced(tmp_path, NeedsTheImport(), text="import torch\nfrom parts import bug\nprint(bug(1))\n")
+    assert finding.repro is not None
+    assert "parts" in finding.repro.imports

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from torchsleuth.locate.named import line_reading
 from torchsleuth.reduce.oracle import OutOfBudget
 from torchsleuth.reduce.source import draws
 from torchsleuth.reduce.source.asserting import asserting
+from torchsleuth.reduce.source.joined import joined
 from torchsleuth.reduce.source.layout import laid_out
 from torchsleuth.reduce.source.shrink import Shrinker, lines
 from torchsleuth.reduce.source.whole import file_of, imported, text_of
@@ -65,10 +66,13 @@ def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
     began = time.monotonic()
     # Dynamo and AOTAutograd alone run eager's kernels, which draw as eager does.
     draws_itself = finding.component not in (Component.DYNAMO, Component.AOT)
-    asked = _Judging(means, found.failure, draws_itself)
-    means.say(f"trying the program's own file, {lines(text)}, as the script")
-    started = asked.first(text)
-    if started is None:
+    numbers = itertools.count(1)
+    for script in _scripts(text, found, means):
+        asked = _Judging(means, found.failure, draws_itself, numbers)
+        started = asked.first(script)
+        if started is not None:
+            break
+    else:
         return finding
     text, target = started
     told = replace(
@@ -98,6 +102,19 @@ def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
     )  # fmt: skip
 
 
+def _scripts(text: str, found: Found, means: Means) -> Iterator[str]:
+    """The program's own file: with its modules in it, where it has some; else as it is."""
+    file = file_of(found.process)
+    folders = [*([file.parent] if file is not None else []), *map(Path, means.path)]
+    whole = joined(text, folders)
+    if whole is not None:
+        means.say(f"trying the program's own files as one script, {lines(whole)}")
+        yield whole
+    if not means.stopped():
+        means.say(f"trying the program's own file, {lines(text)}, as the script")
+        yield text
+
+
 @dataclass(frozen=True)
 class _Placed:
     """A verified script, and the largest graph of it."""
@@ -109,12 +126,12 @@ class _Placed:
 class _Judging:
     """Which texts fail as the program did."""
 
-    def __init__(self, means: Means, failure: Failure, draws_itself: bool) -> None:
+    def __init__(self, means: Means, failure: Failure, draws_itself: bool, numbers: Iterator[int]) -> None:
         self._means = means
         self._draws_itself = draws_itself
         self._draws_like_eager = False
         self._failure = failure
-        self._numbers = itertools.count(1)
+        self._numbers = numbers  # of the trials' folders
         self._deadline = means.deadline
         self.judged = 0
 

@@ -6,6 +6,7 @@ import ast
 import sys
 from pathlib import Path
 
+from torchsleuth.reduce.source.called_tests import calls_of, test_file_of
 from torchsleuth.watch.launcher import script_of
 from torchsleuth.watch.session import Process
 
@@ -18,22 +19,26 @@ _ALONE = (
 
 
 def file_of(process: Process) -> Path | None:
-    script = script_of([str(word) for word in process.hello.get("argv", [])])
+    words = [str(word) for word in process.hello.get("argv", [])]
+    script = script_of(words) if test_file_of(words) is None else test_file_of(words)
     return None if script is None else Path(str(process.hello.get("cwd", "."))) / script
 
 
 def text_of(process: Process) -> str | None:
     """The file that the program ran, as a script of its own; None where it ran no single file."""
     words = [str(word) for word in process.hello.get("argv", [])]
-    script, file = script_of(words), file_of(process)
-    if script is None or file is None:
+    file, tests = file_of(process), test_file_of(words)
+    if file is None:
         return None
     try:
         text = file.read_text(encoding="utf-8")
         tree = ast.parse(text)
     except (OSError, ValueError, SyntaxError):
         return None
-    arguments = words[words.index(script) + 1 :]
+    if tests is not None:
+        called = calls_of(text, words)
+        return f"{text}\n{called}\n" if called and len(text) < _MOST else None
+    arguments = words[words.index(str(script_of(words))) + 1 :]
     given = f"import sys\nsys.argv[1:] = {arguments!r}\n" if arguments else ""
     if process.hello.get("rank") is not None:
         given += _ALONE
