@@ -91,10 +91,11 @@ def test_a_stage_that_ends_while_it_is_kept_is_cleared() -> None:
 def test_the_size_of_a_graph_excuses_a_long_compile_not_a_long_run(
     monkeypatch: pytest.MonkeyPatch, phase: Phase
 ) -> None:
+    monkeypatch.setattr(watchdog, "operators", lambda graph: 1000)
     monkeypatch.setattr(patience, "_RUNNING_ONE", 0.0)
-    sketch = SimpleNamespace(surroundings=SimpleNamespace(backend=Backend("inductor")))
+    sketch = SimpleNamespace(graph=None, surroundings=SimpleNamespace(backend=Backend("inductor")))
     observer = ToyObserver()
-    work = [Work(cast(Any, SimpleNamespace(sketch=sketch, operators=1000)), phase, [])]
+    work = [Work(cast(Any, SimpleNamespace(sketch=sketch, limits={})), phase, [])]
     watching(observer, work)
     if phase.compiling:
         time.sleep(0.3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import weakref
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from torchsleuth.case import folder, from_torch, tensors
 from torchsleuth.case.caller import caller, with_lines
 from torchsleuth.case.environment_read import read_by
 from torchsleuth.case.failure import Failure, Phase
-from torchsleuth.case.ir import Graph, Op, Ref, inputs_of, operators
+from torchsleuth.case.ir import Graph, Op, Ref, inputs_of
 from torchsleuth.case.model import Case, Input, Level, Opaque, Role, Scalar, Tensor
 from torchsleuth.watch import patched, surroundings
 from torchsleuth.watch.guarded import guarded
@@ -45,11 +44,8 @@ class Record:
     calls: int = 0
     last_inputs: tuple[Any, ...] = ()  # weak references, or plain numbers
     aten: dict[bool, Case] = field(default_factory=dict)  # is_backward -> sketch of the graph Inductor got
+    limits: dict[Phase, float] = field(default_factory=dict)  # seconds that a stage of it may honestly last
     written_over: bool = False  # the call that failed had written to inputs of which no copy was made before
-
-    @functools.cached_property
-    def operators(self) -> int:
-        return operators(self.sketch.graph)
 
 
 def sketch(

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from torchsleuth.case.ir import operators
 from torchsleuth.watch.patience import patience
 
 if TYPE_CHECKING:
@@ -80,7 +81,11 @@ def limit_of(stage: Work, work: Sequence[Work], least: float) -> float:
     record = _record(work)
     if record is None:
         return least
-    return patience(least, stage.phase, record.operators, tunes=record.sketch.surroundings.backend.tunes)
+    limit = record.limits.get(stage.phase)
+    if limit is None:  # once: this is asked at every call of a compiled graph
+        tunes = record.sketch.surroundings.backend.tunes
+        limit = record.limits[stage.phase] = patience(least, stage.phase, operators(record.sketch.graph), tunes=tunes)
+    return limit
 
 
 def _record(work: Sequence[Work]) -> Record | None:
