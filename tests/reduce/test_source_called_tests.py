@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from torchsleuth.reduce.source import whole
-from torchsleuth.reduce.source.called_tests import calls_of, test_file_of as file_named
+from torchsleuth.reduce.source.called_tests import calls_of, file_of_tests
 from torchsleuth.watch.session import Process
 
 TESTS = """
@@ -58,7 +58,7 @@ class TestThings:
     ],
 )
 def test_the_file_is_the_one_that_the_command_names(words: list[str], file: str | None) -> None:
-    assert file_named(words) == file
+    assert file_of_tests(words) == file
 
 
 @pytest.mark.parametrize(

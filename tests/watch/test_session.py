@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from torchsleuth.case.failure import Kind, Phase, of_hang, of_signal
+from torchsleuth.watch import stages
 from torchsleuth.watch.found import summarise
 from torchsleuth.watch.session import Options, Outbox, processes
 
@@ -241,3 +243,30 @@ def test_our_own_trouble_is_told(outbox: Outbox) -> None:
 def test_hello_is_one_json_object(outbox: Outbox) -> None:
     data = json.loads((outbox.folder / "hello.json").read_text())
     assert {"pid", "parent", "argv", "executable", "python", "path", "cwd", "rank", "torch"} <= data.keys()
+
+
+def test_threads_that_begin_at_once_share_one_board(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[stages.Board] = []
+
+    def slowly(path: Path) -> stages.Board:
+        made.append(board(path))
+        time.sleep(0.05)
+        return made[-1]
+
+    board = stages.Board
+    monkeypatch.setattr(stages, "Board", slowly)
+    start = threading.Barrier(4)
+
+    def begin(number: int) -> None:
+        start.wait()
+        outbox.stage("run-forward", number)
+        start.wait()  # nobody leaves before all have begun
+
+    threads = [threading.Thread(target=begin, args=(number,)) for number in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    [process] = processes(outbox.session)
+    assert len(made) == 1
+    assert {stage.graph for stage in process.stages} == {1, 2, 3, 4}

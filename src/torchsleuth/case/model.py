@@ -186,10 +186,6 @@ class Case:
         return frozenset(d.split(":")[0] for d in {t.device for t in tensors} | made)
 
     @property
-    def kept_bytes(self) -> int:
-        return sum(s.nbytes for s in self.storages if s.kept)
-
-    @property
     def whole(self) -> bool:
         """Whether every value was kept."""
         return all(s.kept for s in self.storages)

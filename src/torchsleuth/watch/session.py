@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,6 +77,7 @@ class Outbox:
         self.folder = self.session / "processes" / f"{self.pid}-{time.monotonic_ns()}"
         self.folder.mkdir(parents=True, exist_ok=True)
         self._board: stages.Board | None = None
+        self._opening = threading.Lock()  # a fork's own: nobody would open the one that it took along
         self._told_path: list[str] = []
 
     def here(self) -> Outbox:
@@ -121,7 +123,8 @@ class Outbox:
     def stage(self, phase: str, graph: int, limit: float = 0.0) -> None:
         """What this thread does from now on; "" is nothing."""
         if self._board is None or os.getpid() != self.pid:
-            self._board = stages.Board(self.here().folder / "stage")
+            with self.here()._opening:  # two threads at once would map a file that one of them cuts off
+                self._board = self._board or stages.Board(self.folder / "stage")
         self._board.tell(phase, graph, limit)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 _RUNNERS = {"pytest", "py.test"}
 
 
-def test_file_of(words: Sequence[str]) -> str | None:
+def file_of_tests(words: Sequence[str]) -> str | None:
     """The one file that a command line of pytest names; None where it is none, or names none or several."""
     started = [i for i, word in enumerate(words[:4]) if Path(word).name in _RUNNERS]
     if not started:

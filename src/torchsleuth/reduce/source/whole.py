@@ -6,7 +6,7 @@ import ast
 import sys
 from pathlib import Path
 
-from torchsleuth.reduce.source.called_tests import calls_of, test_file_of
+from torchsleuth.reduce.source.called_tests import calls_of, file_of_tests
 from torchsleuth.watch.launcher import script_of
 from torchsleuth.watch.session import Process
 
@@ -20,14 +20,14 @@ _ALONE = (
 
 def file_of(process: Process) -> Path | None:
     words = [str(word) for word in process.hello.get("argv", [])]
-    script = script_of(words) if test_file_of(words) is None else test_file_of(words)
+    script = script_of(words) if file_of_tests(words) is None else file_of_tests(words)
     return None if script is None else Path(str(process.hello.get("cwd", "."))) / script
 
 
 def text_of(process: Process) -> str | None:
     """The file that the program ran, as a script of its own; None where it ran no single file."""
     words = [str(word) for word in process.hello.get("argv", [])]
-    file, tests = file_of(process), test_file_of(words)
+    file, tests = file_of(process), file_of_tests(words)
     if file is None:
         return None
     try:
