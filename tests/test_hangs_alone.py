@@ -58,7 +58,7 @@ class ToyJudge:
 
 
 PASSED = Outcome(Verdict.PASSED)
-NOBODY_KNOWS = Outcome(Verdict.HARNESS_ERROR)
+NOBODY_KNOWS = Outcome(Verdict.UNKNOWN)
 HANGS = Outcome(Verdict.FAILED, of_hang(Phase.COMPILE_FORWARD))
 OTHERWISE = Outcome(Verdict.FAILED, Failure(Kind.RUNTIME_ERROR, Phase.RUN_FORWARD, Fingerprint("ValueError")))
 

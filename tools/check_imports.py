@@ -21,7 +21,7 @@ PACKAGE = "torchsleuth"
 AUTOLOAD = "torchsleuth_autoload"
 
 SHARED = ("errors", "torch_api")
-IN_ORDER = ("case", "referee", "watch", "judge", "locate", "reduce", "write")
+IN_ORDER = ("case", "referee", "watch", "judge", "diagnose", "locate", "reduce", "write")
 BESIDE = ("backends", "explain", "replay")
 ALL_ROOMS = frozenset((*SHARED, *IN_ORDER, *BESIDE))
 

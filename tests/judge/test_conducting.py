@@ -166,7 +166,7 @@ def test_after_a_cancel_what_waits_is_not_begun(tmp_path: Path) -> None:
     judge = ToyJudge(tmp_path / "scratch", fails, jobs=1)
     outcomes = judge.judge_all([Trial("x", tmp_path)] * 4)
     assert len(judge.orders) == 1
-    assert {(outcome.verdict, outcome.reason) for outcome in outcomes} == {(Verdict.HARNESS_ERROR, "cancelled")}
+    assert {(outcome.verdict, outcome.reason) for outcome in outcomes} == {(Verdict.UNKNOWN, "cancelled")}
     assert judge.judged == 0
 
 

@@ -45,7 +45,7 @@ def test_cancel_kills_everything_in_flight_within_a_second(judge: Conductor, tmp
     judge.cancel()
     asking.join(10)
     assert time.monotonic() - began < 1.0
-    assert [(o.verdict, o.reason) for o in outcomes] == [(Verdict.HARNESS_ERROR, "cancelled")] * 3  # type: ignore[attr-defined]
+    assert [(o.verdict, o.reason) for o in outcomes] == [(Verdict.UNKNOWN, "cancelled")] * 3  # type: ignore[attr-defined]
     assert processes_with("sleep 8765") == []
     assert not (tmp_path / "2/began").exists()
 
@@ -92,7 +92,7 @@ def test_an_interpreter_without_torch_is_a_broken_judge(
     with provider(sys.executable, environment, [str(tmp_path)], jobs=1, scratch=tmp_path / "scratch") as judge:
         for _ in range(tries - 1):
             outcome = judge.judge(trial("import torch\n", tmp_path / "t"))
-            assert outcome.verdict is Verdict.HARNESS_ERROR
+            assert outcome.verdict is Verdict.UNKNOWN
         with pytest.raises(JudgeBroken, match="no torch here"):
             judge.judge(trial("import torch\n", tmp_path / "t"))
         assert judge.judged == 0
@@ -118,7 +118,7 @@ def test_a_zygote_that_was_killed_is_replaced(tmp_path: Path, environment: dict[
         assert len(below) >= 3  # warden, trial, sleep
         os.kill(zygote, signal.SIGKILL)
         thread.join(10)
-        assert [o.verdict for o in asking] == [Verdict.HARNESS_ERROR]  # type: ignore[attr-defined]
+        assert [o.verdict for o in asking] == [Verdict.UNKNOWN]  # type: ignore[attr-defined]
         assert eventually(lambda: not any(alive(pid) for pid in below))
         assert judge.judge(trial("import torch\n", tmp_path / "b")).verdict is Verdict.PASSED
 

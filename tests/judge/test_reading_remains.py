@@ -73,21 +73,21 @@ class TestAnEndingWithoutAWord:
 
     def test_before_anything_ran_says_nothing(self, ending: Ending, output: str, error: str, kind: Kind) -> None:
         outcome = remains(ending, [], output)
-        assert (outcome.verdict, outcome.failure) == (Verdict.HARNESS_ERROR, None)
+        assert (outcome.verdict, outcome.failure) == (Verdict.UNKNOWN, None)
 
     def test_between_the_runs_says_nothing(self, ending: Ending, output: str, error: str, kind: Kind) -> None:
-        assert remains(ending, EAGER, output).verdict is Verdict.HARNESS_ERROR
+        assert remains(ending, EAGER, output).verdict is Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize("events", [[], EAGER[:1], EAGER, COMPILING])
 def test_what_was_cancelled_says_nothing(events: list[dict[str, Any]]) -> None:
     outcome = remains(Ending(Cause.CANCELLED), events)
-    assert (outcome.verdict, outcome.reason) == (Verdict.HARNESS_ERROR, "cancelled")
+    assert (outcome.verdict, outcome.reason) == (Verdict.UNKNOWN, "cancelled")
 
 
 @pytest.mark.parametrize("events", [[], EAGER[:1], EAGER, COMPILING])
 def test_a_warden_that_died_says_nothing(events: list[dict[str, Any]]) -> None:
-    assert remains(None, events).verdict is Verdict.HARNESS_ERROR
+    assert remains(None, events).verdict is Verdict.UNKNOWN
 
 
 def test_a_result_counts_even_if_the_warden_died_after_it() -> None:
@@ -96,7 +96,7 @@ def test_a_result_counts_even_if_the_warden_died_after_it() -> None:
 
 def test_a_fault_of_our_own_says_nothing_and_shows_itself() -> None:
     outcome = remains(OK, [*COMPILING, {"event": "harness-error", "text": "our traceback"}])
-    assert (outcome.verdict, outcome.reason) == (Verdict.HARNESS_ERROR, "our traceback")
+    assert (outcome.verdict, outcome.reason) == (Verdict.UNKNOWN, "our traceback")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_only_a_failure_of_the_same_kind_fails_alike() -> None:
     assert outcome.fails_like(Fingerprint("ValueError", "size N", ("elsewhere.py:f",)))
     assert not outcome.fails_like(Fingerprint("ValueError", "other"))
     assert not outcome.fails_like(Fingerprint("KeyError", "size N"))
-    for verdict in (Verdict.PASSED, Verdict.INVALID, Verdict.HARNESS_ERROR):
+    for verdict in (Verdict.PASSED, Verdict.INVALID, Verdict.UNKNOWN):
         assert not Outcome(verdict, FAILURE).fails_like(FAILURE.fingerprint)
 
 

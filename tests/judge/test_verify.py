@@ -255,7 +255,7 @@ def test_an_interpreter_that_does_not_start_verifies_nothing(script: Path, toy: 
     script.write_text(FAILS)
     found = verify(script, WANT, python="/no/such/python", environment=toy, runs=1, deadline=10.0)
     assert not found.verified
-    assert found.outcomes[0].verdict is Verdict.HARNESS_ERROR
+    assert found.outcomes[0].verdict is Verdict.UNKNOWN
     assert "/no/such/python" in found.outcomes[0].output
 
 

@@ -84,7 +84,7 @@ def test_in_training_it_is_the_partitioner_where_the_plain_one_passes(
 
 
 def test_a_plain_partitioner_that_could_not_be_judged_blames_nobody_else() -> None:
-    answers = {"aot_eager": FAILS, "aot_eager_default_partitioner": Outcome(Verdict.HARNESS_ERROR)}
+    answers = {"aot_eager": FAILS, "aot_eager_default_partitioner": Outcome(Verdict.UNKNOWN)}
     assert climbed(answers, inputs=(TRAINED,))[0].component is Component.AOT
 
 
@@ -104,7 +104,7 @@ def test_the_partitioners_backend_is_torch_alone() -> None:
 @pytest.mark.parametrize(
     "unknown",
     [
-        Outcome(Verdict.HARNESS_ERROR, reason="cancelled"),
+        Outcome(Verdict.UNKNOWN, reason="cancelled"),
         Outcome(Verdict.INVALID, reason="eager itself fails"),
         Outcome(Verdict.FAILED, None),
     ],

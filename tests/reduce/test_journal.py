@@ -105,7 +105,7 @@ def test_an_answer_counts_in_its_own_setting_only(tmp_path: Path) -> None:
 
 def test_what_was_cut_short_is_asked_again(tmp_path: Path) -> None:
     journal = Journal(tmp_path / NAME)
-    journal.keep(asks("a"), Outcome(Verdict.HARNESS_ERROR, reason="cancelled"))
+    journal.keep(asks("a"), Outcome(Verdict.UNKNOWN, reason="cancelled"))
     assert journal.recall(asks("a")) is None
     assert not (tmp_path / NAME).exists()
 

@@ -34,7 +34,6 @@ from torchsleuth.judge.by_command import CommandJudge, failure_of
 from torchsleuth.judge.environment import judge_environment
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.reduce.journal import NAME, Journal
-from torchsleuth.reduce.needed import needed
 from torchsleuth.reduce.reducer import Hints, counted
 from torchsleuth.watch import launcher
 from torchsleuth.watch.found import summarise
@@ -114,7 +113,7 @@ def _reduce(
     finding = replace(
         finding, case=home, repro=repro, versions=case.versions, ops_before=operators(case.graph),
         judged=before + found.judged, judged_to_smallest=before + found.judged_to_smallest,
-        needed=needed(found.case) if found.complete else (), seconds=time.monotonic() - began,
+        seconds=time.monotonic() - began,
         why_not="" if repro.verified else repro.reason,
     )  # fmt: skip
     verdict = RunVerdict.FAILURE if repro.verified else RunVerdict.NOT_REPRODUCED

@@ -13,11 +13,12 @@ from pathlib import Path
 from torchsleuth.case.folder import META
 from torchsleuth.errors import JudgeBroken
 from torchsleuth.investigate.afterwards import Known
-from torchsleuth.investigate.climbing import climbed
+from torchsleuth.investigate.asking import Asker
+from torchsleuth.investigate.blaming import blame_operator
+from torchsleuth.investigate.climbing import climb_ladder
 from torchsleuth.investigate.investigation import Investigation
 from torchsleuth.investigate.own_faults import Faults
-from torchsleuth.investigate.placing import STOPPED, Means, Plan
-from torchsleuth.investigate.reduction import culprit_left
+from torchsleuth.investigate.placing import STOPPED, Means, Plan, lines_of
 from torchsleuth.investigate.starts import Start, Subject
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.watch.found import Found
@@ -68,12 +69,14 @@ class Contained(Investigation):
         repro = self._placing.write(finding, case, way, subject.home, bench, first=subject.first, runs=3, reduced=True)
         if not repro.verified:
             return finding
-        found = replace(finding, repro=repro, culprit=culprit_left(finding.culprit, case), judged=bench.judged)
+        found = replace(finding, repro=repro, claims=repro.claims, lines=lines_of(case), judged=bench.judged)
+        found = blame_operator(found, case, way, None)
         stopped = self._plan.stopped
+        asker = Asker(bench, way, found.chance, lambda: not stopped())
         return self._faults.keep(
             found,
             f"asking which component is to blame for {finding.id}",
-            lambda: found if stopped() else climbed(bench, case, way, found, stopped, self._say),
+            lambda: climb_ladder(found, case, asker, self._say),
         )
 
     def _learn(

@@ -17,7 +17,8 @@ from torchsleuth.case.ir import Graph, operators
 from torchsleuth.case.operator_names import computes
 from torchsleuth.errors import SleuthError
 from torchsleuth.judge.base import Judge
-from torchsleuth.judge.outcome import Outcome, Verdict, is_killed_for_memory, short_of_same_memory
+from torchsleuth.judge.match import Match, Target, match
+from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial, deadline_alone
 from torchsleuth.judge.verify import Verification
 from torchsleuth.locate.ladder import Component
@@ -173,11 +174,7 @@ class _Judging:
     def _alike(self, outcome: Outcome) -> bool:
         if outcome.verdict is not Verdict.FAILED or outcome.failure is None:
             return False
-        if self._failure.kind is Kind.ACCURACY:
-            return outcome.failure.kind is Kind.ACCURACY
-        if self._failure.kind is Kind.OUT_OF_MEMORY or is_killed_for_memory(self._failure):
-            return short_of_same_memory(outcome.failure, self._failure)
-        return outcome.fails_like(self._failure.fingerprint)
+        return match(outcome, Target(self._failure)) is Match.SAME
 
     def _outcomes(self, texts: Sequence[str]) -> list[Outcome]:
         trials = []

@@ -17,17 +17,21 @@ from torchsleuth.case.model import Case, Check, Tensor
 from torchsleuth.errors import JudgeBroken, SleuthError
 from torchsleuth.investigate import from_source, minimise, sketches, starts
 from torchsleuth.investigate.afterwards import Afterwards, Known
-from torchsleuth.investigate.climbing import climbed
-from torchsleuth.investigate.placing import STOPPED, Means, Placing, Plan, alone_as_long
+from torchsleuth.investigate.asking import Asker
+from torchsleuth.investigate.blaming import blame_operator
+from torchsleuth.investigate.climbing import climb_ladder
+from torchsleuth.investigate.placing import STOPPED, Means, Placing, Plan, alone_as_long, lines_of, not_kept
 from torchsleuth.investigate.reduction import Reduction, measured
 from torchsleuth.investigate.rerun import Again
-from torchsleuth.investigate.starts import Start, Subject
+from torchsleuth.investigate.starts import NoStart, Start, Subject
 from torchsleuth.judge.base import Judge
 from torchsleuth.judge.bench import Bench
 from torchsleuth.judge.choose import open_judge
 from torchsleuth.judge.environment import with_own_pool
+from torchsleuth.judge.judgement import JudgementLog
+from torchsleuth.judge.match import Target
 from torchsleuth.judge.probed import ever_warmed
-from torchsleuth.judge.setting import setting
+from torchsleuth.judge.setting import setting, versions_of
 from torchsleuth.locate import named
 from torchsleuth.locate.ladder import Component
 from torchsleuth.reduce import journal
@@ -57,7 +61,8 @@ class Investigation:
         self._out = out
         self._say = say
         self._scratch = Path(tempfile.mkdtemp(prefix="torchsleuth-"))
-        self._placing = Placing(means, self._plan, out, self._scratch, say)
+        self.log = JudgementLog(out)
+        self._placing = Placing(means, self._plan, out, self._scratch, say, self.log)
         self._judges: dict[str, Judge] = {}
         self._until = time.monotonic() + self._plan.budget
         self._journal = self.known
@@ -96,12 +101,12 @@ class Investigation:
             )  # fmt: skip
         return self._judges[key]
 
-    def _bench(self, case: Case, deadline: float | Callable[[Case], float]) -> Bench:
+    def _bench(self, case: Case, deadline: float | Callable[[Case], float], failure: Failure) -> Bench:
         judge = self._judge_for(case.devices)
         place = Path(tempfile.mkdtemp(prefix="bench-", dir=self._scratch))  # each numbers its trials from 1
         return Bench(
             judge, place, python=self.means.python, environment=self.means.environment, deadline=deadline,
-            path=self.means.path, memory=self._journal,
+            path=self.means.path, memory=self._journal, target=Target(failure), log=self.log,
         )  # fmt: skip
 
     def alone(self, found: Found) -> Alone:
@@ -109,7 +114,7 @@ class Investigation:
         if found.case is None:
             return Alone.UNKNOWN
         case = replace(folder.load(found.case, ours=True), phase=found.failure.phase)
-        bench = self._bench(case, alone_as_long(case, found.seconds))
+        bench = self._bench(case, alone_as_long(case, found.seconds), found.failure)
         subject = Subject(case, None, found.case, found.failure, bench)
         if isinstance(starts.of_whole(subject, self._plan.stopped, self._say), Start):
             return Alone.HANGS
@@ -154,13 +159,15 @@ class Investigation:
             versions=case.versions,
             ops_before=operators(case.graph),
             unknown=case.surroundings.unknown,
-            culprit=_culprit(found.failure, [*([inner] if inner else []), case]),
+            not_known=tuple(not_kept(case)),
+            judged_with=self._versions(),
+            culprit=Culprit(source=named.line_named(found.failure)),
         )
         if self._plan.keep_only:
             return replace(finding, why_not="it was kept and not judged, as --capture 1 asks")
         try:
             deadline = self._deadlines(case, found) if found.failure.kind is Kind.HANG else self.means.deadline
-            subject = Subject(case, inner, home, found.failure, self._bench(case, deadline), first)
+            subject = Subject(case, inner, home, found.failure, self._bench(case, deadline, found.failure), first)
             finding = self._reproduce(finding, subject)
         except JudgeBroken as error:  # by Ctrl-C, too, while it starts
             finding = replace(finding, why_not=STOPPED if self._plan.stopped() else str(error))
@@ -206,7 +213,7 @@ class Investigation:
         if isinstance(judged, Start):
             return finding, judged, max(cost, time.monotonic() - began)
         if self._time_left(cost):  # else it was not tried in all forms
-            finding = replace(finding, varies=(*finding.varies, _NOT_THE_WHOLE))
+            finding = replace(finding, not_known=(*finding.not_known, _NOT_THE_WHOLE))
         return finding, None, cost
 
     def _reduced(self, finding: Finding, subject: Subject) -> tuple[Finding, Start | None, Known | None]:
@@ -215,7 +222,7 @@ class Investigation:
         """
         began = time.monotonic()
         probe = starts.Probe(subject, self._reducing(subject))
-        guess = starts.guess(subject, finding.culprit.op, self._reducing(subject), probe)
+        guess = starts.guess(subject, named.operator_named(subject.failure), self._reducing(subject), probe)
         if guess is not None:
             tried, known = self._reduce(finding, subject, guess, probe)
             if tried.reproduced:
@@ -254,7 +261,7 @@ class Investigation:
             self._plan.stopped, self._say,
         )  # fmt: skip
 
-    def _whole(self, subject: Subject, late: Callable[[], bool] = lambda: False) -> Start | str:
+    def _whole(self, subject: Subject, late: Callable[[], bool] = lambda: False) -> Start | NoStart:
         return starts.of_whole(subject, lambda: self._plan.stopped() or late(), self._say)
 
     def _start(self, finding: Finding, subject: Subject) -> tuple[Start | None, Finding]:
@@ -263,8 +270,9 @@ class Investigation:
         start = self._whole(subject)
         finding = replace(finding, judged=subject.bench.judged)
         if not isinstance(start, Start):
-            return None, replace(finding, why_not=start, eager_fails_too=start.startswith("eager itself fails"))
+            return None, replace(finding, why_not=start.why, eager_fails_too=start.eager_fails)
         finding = replace(finding, failure=start.failure(subject.failure))
+        subject.bench.target = Target(finding.failure)
         if start.now_and_then:
             chance = measured(subject.bench, start.case, start.way, finding.failure, self._say)
             finding = replace(finding, chance=chance)
@@ -274,6 +282,7 @@ class Investigation:
         self, finding: Finding, subject: Subject, start: Start, probe: starts.Probe
     ) -> tuple[Finding, Known | None]:
         finding = replace(finding, failure=start.failure(subject.failure), judged=subject.bench.judged)
+        subject.bench.target = Target(finding.failure)
         cost = _FRESH + start.best.outcome.seconds
         until = self._share_ends - min(2 * cost, self._plan.budget / 4)
         facts = probe.facts() if start.way.home == subject.home else None
@@ -300,13 +309,28 @@ class Investigation:
         if repro.undecided and not finding.chance.flaky:
             finding = replace(finding, chance=measured(bench, start.case, start.way, finding.failure, self._say))
             repro = placed() if finding.chance.flaky else repro
-        finding = replace(finding, repro=repro, why_not="" if repro.verified else repro.reason)
+        not_known = tuple(not_kept(start.case))
+        finding = replace(
+            finding,
+            repro=repro,
+            why_not="" if repro.verified else repro.reason,
+            claims=repro.claims,
+            not_known=not_known,
+            lines=lines_of(start.case),
+        )
+        finding = blame_operator(finding, start.case, start.way, None)
         if self._plan.stopped():
             return finding
         # Only now: whoever loses patience on the ladder has a repro already.
-        finding = climbed(bench, start.case, start.way, finding, self._plan.stopped, self._say)
+        asker = Asker(bench, start.way, finding.chance, lambda: not self._plan.stopped())
+        finding = climb_ladder(finding, start.case, asker, self._say)
         repro = self._placing.say_where(repro, finding, start.case, start.way)
         return replace(finding, repro=repro, judged=bench.judged)
+
+    def _versions(self) -> dict[str, str]:
+        """Name the torch and the Python that judge, which may not be those that the Case was recorded with."""
+        found = versions_of(self.means.python, self.means.environment)
+        return {name: text for name, text in found.items() if text}
 
     def _time_left(self, cost: float) -> bool:
         """Whether there is time for a few judgements more."""
@@ -357,7 +381,7 @@ _WITHOUT_GRAPH = {
 }
 
 
-_NOT_THE_WHOLE = "The graph as the program had it, run alone, was not seen to fail in this way."
+_NOT_THE_WHOLE = "whether the whole graph, as the program had it, fails alone in this way: it was not seen to"
 _NO_GRAPH_IS_WRONG = "Every graph is right where it is run alone, and the program is not."
 
 
@@ -393,11 +417,6 @@ def _load_inner(home: Path, check: Check | None, phase: Phase) -> Case | None:
     except SleuthError:
         return None
     return inner and replace(inner, check=check, phase=phase)
-
-
-def _culprit(failure: Failure, cases: list[Case]) -> Culprit:
-    op = named.operator_named(failure)
-    return Culprit(op, None, named.line_named(failure) or (named.line_of(op, cases) if op else None))
 
 
 __all__ = ["Investigation", "Means", "Plan", "write_issue"]

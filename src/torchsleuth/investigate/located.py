@@ -1,4 +1,4 @@
-"""Where inside the compiler a Case fails, and which line of the user's source that is."""
+"""Find where inside the compiler a Case fails, and the node of the graph that is mistreated there."""
 
 from __future__ import annotations
 
@@ -7,79 +7,90 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from torchsleuth.case.failure import Kind
-from torchsleuth.case.ir import Node, Source
+from torchsleuth.case.ir import Node
 from torchsleuth.case.model import Backend, Case
 from torchsleuth.case.program import CannotRender, render
-from torchsleuth.investigate.minimise import same_failure
-from torchsleuth.judge.bench import Bench, Tried, Way
-from torchsleuth.judge.outcome import Verdict
+from torchsleuth.investigate.asking import Asker
+from torchsleuth.judge.bench import Tried, Way
+from torchsleuth.judge.match import Match
 from torchsleuth.locate import inside
 from torchsleuth.locate.inside import Answer, Located, Setting
 from torchsleuth.locate.ladder import Component
-from torchsleuth.write.findings import Culprit, Finding
+from torchsleuth.write.findings import Finding
 
 _DECOMPOSED = Backend("aot_eager_decomp_partition")
-_OF_OPERATORS = ("lowering", "decomposition")
+OUT_OF_TIME = "which step inside the compiler is to blame: the budget was spent before it was looked into"
 
 
 @dataclass(frozen=True)
 class Locator:
-    bench: Bench
-    time_left: Callable[[], bool]
+    """Searches the compiler's steps for one Case."""
+
+    asker: Asker
     say: Callable[[str], None]
 
-    def locate(self, finding: Finding, case: Case, way: Way) -> Finding:
-        """`case` fails as the finding says, judged in its `way`; the smaller it is, the sooner it is known."""
-        stages = _stages(finding.component)
-        if not stages or finding.chance.flaky or case.surroundings.cache_hit or not self.time_left():
+    def locate(self, finding: Finding, case: Case) -> Finding:
+        """Add the step to blame; `case` fails as the finding says, and the smaller it is, the sooner it is found."""
+        own = case.surroundings.backend
+        stages = _stages(finding.component, inductor=own.registered and own.name == "inductor")
+        if not stages or finding.chance.flaky or case.surroundings.cache_hit:
             return finding
+        if not self.asker.time_left():
+            return replace(finding, not_known=(*finding.not_known, OUT_OF_TIME))
         self.say("looking inside the compiler: passes, lowerings, fusions")
-        before = self.bench.judged
+        before = self.asker.bench.judged
         raises = finding.failure.kind is Kind.COMPILE_ERROR
-        found = inside.find(self._asking(finding, case, way), stages, raises=raises)
+        found = inside.find(self._ask(finding, case), stages, raises=raises)
+        judged = self.asker.bench.judged - before
         if found is None:
-            return finding
-        if found.name:
-            self.say(f"{found.name}, number {found.number} of {found.of} applications")
-        node = _node_at(case, way, found)
-        culprit = _culprit(finding.culprit, found, node)
-        judged = self.bench.judged - before
-        return replace(finding, inside=found, culprit=culprit, judged_inside=judged)
+            why = OUT_OF_TIME if not self.asker.time_left() else _HIDDEN
+            return replace(finding, judged_inside=judged, not_known=(*finding.not_known, why))
+        if found.alone and found.name:
+            self.say(f"{found.name}, number {found.number} of {found.of} compiler steps")
+        component = finding.component
+        if component is Component.UNKNOWN and found.alone:
+            component = Component.INDUCTOR  # it passes when one of Inductor's steps alone is skipped
+        return replace(
+            finding,
+            component=component,
+            inside=found,
+            judged_inside=judged,
+            claims=(*finding.claims, *found.claims),
+            not_known=(*finding.not_known, *found.not_known),
+        )
 
-    def _asking(self, finding: Finding, case: Case, way: Way) -> inside.Ask:
-        decomposed = finding.component is Component.DECOMPOSITION
-        if decomposed:
+    def _ask(self, finding: Finding, case: Case) -> inside.Ask:
+        if finding.component is Component.DECOMPOSITION:
             case = replace(case, surroundings=replace(case.surroundings, backend=_DECOMPOSED))
 
-        def answer(tried: Tried) -> Answer:
-            verdict = tried.outcome.verdict
-            # On its own rung of the ladder a decomposition may fail in a way that the whole compiler says otherwise.
-            fails = verdict is Verdict.FAILED if decomposed else same_failure(tried, finding.failure)
-            return Answer(fails, verdict is Verdict.PASSED, tried.outcome.applied)
-
         def ask(settings: Sequence[Setting]) -> list[Answer]:
-            if not self.time_left():
-                return [Answer(False, False) for _ in settings]
             cases = [setting.applied_to(case) for setting in settings]
-            return [answer(t) for t in self.bench.try_cases(cases, way.home, way.form, data=way.data)]
+            runs = self.asker.runs(cases, [setting.change for setting in settings])
+            return [_answer(one) for one in runs]
+
+        def _answer(runs: Sequence[Tried]) -> Answer:
+            if not runs:
+                return Answer(Match.UNKNOWN)
+            self.asker.bench.keep(runs[0])
+            return Answer(runs[0].matches(finding.failure), runs[0].outcome.applied, runs[0].judgement)
 
         return ask
 
 
-def _stages(component: Component) -> tuple[str, ...]:
-    if component is Component.INDUCTOR:
+_HIDDEN = "which step inside the compiler is to blame: it does not fail in the same way while the steps are listed"
+
+
+def _stages(component: Component, *, inductor: bool) -> tuple[str, ...]:
+    if component is Component.INDUCTOR or (component is Component.UNKNOWN and inductor):
         return inside.INDUCTOR
     return inside.DECOMPOSITIONS if component is Component.DECOMPOSITION else ()
 
 
-def _culprit(known: Culprit, found: Located, node: Node | None) -> Culprit:
-    operator = found.blamed.name if found.blamed is not None and found.blamed.stage in _OF_OPERATORS else None
-    source: Source | None = node.source if node is not None else None
-    return Culprit(known.op or operator, found.name, source or known.source)
+def node_at(case: Case, way: Way, found: Located) -> Node | None:
+    """Find the node that the blamed step works on; None where that cannot be told.
 
-
-def _node_at(case: Case, way: Way, found: Located) -> Node | None:
-    """The node that a line of the judged script computes: scripts name values as the graph does."""
+    The step's line is one of the judged script, and scripts name values as the graph does.
+    """
     if found.blamed is None or not found.blamed.line:
         return None
     judged = Setting(()).applied_to(case)

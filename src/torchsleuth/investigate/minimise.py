@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torchsleuth.case.failure import Failure, Kind
+from torchsleuth.case.failure import Failure
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case, Tensor
 from torchsleuth.case.program import CannotRender, Form, render
@@ -18,7 +18,7 @@ from torchsleuth.judge.environment import with_torchsleuth
 from torchsleuth.judge.guarded import Guarded
 from torchsleuth.judge.launch import Launch, Limits
 from torchsleuth.judge.limits import default_memory_limit
-from torchsleuth.judge.outcome import Verdict, is_killed_for_memory, short_of_same_memory
+from torchsleuth.judge.match import Match
 from torchsleuth.locate import divergence
 from torchsleuth.locate.divergence import Diverging
 from torchsleuth.reduce import cone
@@ -35,7 +35,6 @@ from torchsleuth.write.progress import duration, status_of
 Say = Callable[[str], None]
 _PROBE_SECONDS = 120.0
 _LOOK_EVERY = 0.2
-_SHORT = 8000  # characters of a script that may be the neighbour of a reduced one
 _FEW = 3  # operators: no other way to say it is tried where there are not more than these
 _FEW_OF_LEVELS = 10  # the same, for the ATen graph of a program whose own graph holds functorch levels
 
@@ -67,25 +66,13 @@ class Reduced:
     judged: int
     judged_to_smallest: int
     way: Way
-    complete: bool = True  # it ended because nothing was left to try
-    passing: tuple[str, ...] = ()  # scripts that passed, short ones
+    complete: bool = True  # it ended because nothing was left to try, and every answer was known
     diverging: Diverging | None = None  # of wrong numbers: where they begin
 
 
 def same_failure(tried: Tried, failure: Failure) -> bool:
-    """Whether a judged Case fails as the program did."""
-    outcome = tried.outcome
-    if outcome.verdict is not Verdict.FAILED or outcome.failure is None:
-        return False
-    if failure.kind is Kind.OUT_OF_MEMORY or is_killed_for_memory(failure):
-        return short_of_same_memory(outcome.failure, failure)
-    if failure.kind in (Kind.CRASH, Kind.HANG):
-        known = failure.fingerprint.error not in ("crash", "hang")
-        return outcome.failure.kind is failure.kind and (not known or outcome.fails_like(failure.fingerprint))
-    if failure.kind is Kind.ACCURACY:
-        # The referee tells a nan from another value, which the assertion of the finished script does not.
-        return outcome.failure.kind is failure.kind and outcome.failure.fingerprint == failure.fingerprint
-    return outcome.fails_like(failure.fingerprint)
+    """Return whether a judged Case fails as the program did."""
+    return tried.matches(failure) is Match.SAME
 
 
 def reduce_case(
@@ -133,7 +120,7 @@ def guessed(case: Case, failure: Failure, hints: Hints, means: Means, facts: Fac
     names.  The whole is not judged.
     """
     run, way = _Run(failure, means, means.bench.judged), Way(Form.COMPILE, False, means.home)
-    oracle = run.oracle(case, way, _State(means), [])
+    oracle = run.oracle(case, way, _State(means))
     suspects = _Suspects(run, way)
     hints = replace(hints, results=wrong_results(case, failure))
     found = Reducer(
@@ -185,13 +172,12 @@ class _Run:
 
     def reduce(self, case: Case, way: Way, hints: Hints, facts: Facts | None = None) -> Reduced:
         means, state = self.means, _State(self.means)
-        passing: list[str] = []
         if way.form is Form.BACKEND:  # a body that Dynamo cannot compile again may be what stands in the way
             plain = replace(way, form=Form.COMPILE)
             flat = next((c for c in inlined(case) if self._fails(c, plain)), None)
             case, way = (case, way) if flat is None else (flat, plain)
 
-        oracle = self.oracle(case, way, state, passing)
+        oracle = self.oracle(case, way, state)
         suspects = _Suspects(self, way, means.diverging)
         hints = replace(hints, results=self.wrong_results(case, way))
         known = from_graph(case).known_better(facts) if facts is not None else probe(case, means, way.home)
@@ -199,32 +185,28 @@ class _Run:
             oracle, known, hints=hints, suspects=suspects.of, width=means.jobs, say=state.say,
             settled=lambda settled: means.settled(settled, way),
         ).reduce()  # fmt: skip
-        complete = not means.stopped() and time.monotonic() < means.until
+        complete = not means.stopped() and time.monotonic() < means.until and not oracle.unknown
         counts = oracle.counted, oracle.judged_to_smallest
         way = self._plainer(best, way)
         if best.check is not None and not means.stopped():
             best = with_tolerance(best, means.bench.try_case(best, way.home, way.form, data=way.data))
-        return Reduced(best, *counts, way, complete, tuple(passing), suspects.or_of(best))
+        return Reduced(best, *counts, way, complete, suspects.or_of(best))
 
-    def oracle(self, case: Case, way: Way, state: _State, passing: list[str]) -> Oracle:
-        """Asks for Cases in this way; short scripts that pass are added to `passing`."""
+    def oracle(self, case: Case, way: Way, state: _State) -> Oracle:
+        """Make an oracle that judges Cases in this way."""
         means = self.means
 
-        def judge(cases: Sequence[Case]) -> list[bool]:
+        def judge(cases: Sequence[Case]) -> list[Match]:
             return repeatedly(cases, means.chance().repeats, judge_once)
 
-        def judge_once(cases: Sequence[Case], attempt: int) -> list[bool]:
+        def judge_once(cases: Sequence[Case], attempt: int) -> list[Match]:
+            if not means.stopped():
+                means.pause(oracle.best, way)
             if means.stopped():
-                return [False] * len(cases)
-            means.pause(oracle.best, way)
-            if means.stopped():
-                return [False] * len(cases)
+                return [Match.UNKNOWN] * len(cases)
             state.show(oracle)
             tried = means.bench.try_cases(cases, way.home, way.form, data=way.data, attempt=attempt)
-            for one in tried:
-                if one.outcome.verdict is Verdict.PASSED and one.rendering and len(one.rendering.source) < _SHORT:
-                    passing.append(one.rendering.source)
-            return [same_failure(one, self.failure) for one in tried]
+            return [one.matches(self.failure) for one in tried]
 
         def key(candidate: Case) -> str | None:
             try:
@@ -261,8 +243,9 @@ class _Run:
         if case.check is None or case.phase.backward or way.form is not Form.COMPILE or self.means.stopped():
             return None
 
-        def judge(opened: Case) -> Failure | None:
-            return self.means.bench.try_case(opened, way.home, way.form, data=way.data).outcome.failure
+        def judge(opened: Case) -> Tried:
+            changes = ("every intermediate value returned",)
+            return self.means.bench.try_cases([opened], way.home, way.form, data=way.data, changes=changes)[0]
 
         self.means.say("looking for the first operator whose result is wrong")
         found = divergence.find(case, judge)

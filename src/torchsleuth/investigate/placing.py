@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torchsleuth.case import files
 from torchsleuth.case.failure import Failure, Kind
-from torchsleuth.case.ir import operators
-from torchsleuth.case.model import Case
+from torchsleuth.case.ir import Source, operators
+from torchsleuth.case.model import Case, Tensor
 from torchsleuth.case.program import Form, Rendering, render
 from torchsleuth.case.program.render import DATA_FILE
+from torchsleuth.investigate import verified
 from torchsleuth.judge.bench import Bench, Way
 from torchsleuth.judge.environment import judge_environment
+from torchsleuth.judge.judgement import JudgementLog
 from torchsleuth.judge.trial import deadline_for
 from torchsleuth.judge.verify import Verification, verify as verify_fresh
 from torchsleuth.reduce.chance import Chance
@@ -73,6 +75,7 @@ class Placing:
     out: Path
     scratch: Path
     say: Say
+    log: JudgementLog = field(default_factory=JudgementLog)
 
     def write(
         self,
@@ -100,9 +103,13 @@ class Placing:
         path = self.means.path if rendering.imports != ("torch",) else ()
         deadline = (limit or 0) * 2 + self.means.deadline
         proof = self.verify(draft / "repro.py", failure, runs, deadline, path, finding.chance)
+        claims = verified.record(self.log, draft / "repro.py", rendering.source, failure, proof)
         final = (self.out if first else home) if proof.verified else home / "unverified"
         data_bytes = _put_in_place(draft, final)
-        return _repro(final / "repro.py", text, rendering.form, ops, rendering.imports, data_bytes, proof)
+        repro = _repro(final / "repro.py", text, rendering.form, ops, rendering.imports, data_bytes, proof)
+        placed = replace(finding, repro=replace(repro, claims=claims), claims=claims, lines=lines_of(case))
+        assert placed.repro is not None
+        return self.say_where(placed.repro, placed, case, way, reduced=reduced) if proof.verified else placed.repro
 
     def text(self, finding: Finding, case: Case, way: Way, *, reduced: bool) -> tuple[Rendering, str]:
         """The script of a Case, and the script with its docstring."""
@@ -110,14 +117,13 @@ class Placing:
         rendering = render(case, way.form, data=way.data, hang_limit=limit)
         ops = operators(case.graph)
         notes = [] if reduced or ops <= 3 else [f"Not reduced: {ops} operators, as the program had them."]
-        notes += [finding.chance.said] if finding.chance.flaky else []
-        notes += repro_text.facts(finding) if reduced else []
+        notes += [finding.chance.sentence] if finding.chance.flaky else []
+        notes += [f"Not known: {what}." for what in not_kept(case)]
         failure = repro_text.of_the_program(finding.failure) if reduced else finding.failure
-        text = repro_text.with_docstring(rendering, case, failure, finding.component, finding.rungs, notes)
-        return rendering, text
+        return rendering, repro_text.with_docstring(finding, rendering, case.phase, failure, notes)
 
     def say_where(self, repro: Repro, finding: Finding, case: Case, way: Way, *, reduced: bool = False) -> Repro:
-        """The same script; its docstring says what is known by now."""
+        """Rewrite the docstring of a script that is in place with what is known by now."""
         text = self.text(finding, case, way, reduced=reduced)[1]
         files.write_text(repro.path, text)
         return replace(repro, source=text)
@@ -170,6 +176,22 @@ def _repro(
         path, text, form.value, ops, imports, data_bytes, proof.verified, proof.runs, proof.failed_runs, proof.reason,
         proof.undecided and not proof.verified,
     )  # fmt: skip
+
+
+def lines_of(case: Case) -> tuple[Source, ...]:
+    """List the user's lines that the operators of a Case come from."""
+    nodes = (n for g in case.graph.all_graphs() for n in g.nodes if n.is_call)
+    return tuple(dict.fromkeys(n.source for n in nodes if n.source is not None))
+
+
+def not_kept(case: Case) -> Iterator[str]:
+    """Name the values that the Case could not keep; random numbers stand for them."""
+    for value in (*case.inputs, *case.constants):
+        if isinstance(value, Tensor) and not value.unknown and value.storage < len(case.storages):
+            storage = case.storages[value.storage]
+            if storage.digest and not storage.kept:
+                name = value.source or f"a tensor of shape {list(value.shape)}"
+                yield f"the values of {name} ({storage.nbytes:,} bytes): not kept, random numbers stand for them"
 
 
 def hang_limit(case: Case) -> float:

@@ -13,21 +13,24 @@ from pathlib import Path
 
 from torchsleuth.case import checks, folder
 from torchsleuth.case.failure import Failure
-from torchsleuth.case.ir import Node, operators
+from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case
-from torchsleuth.case.operator_names import bare
 from torchsleuth.investigate import minimise
 from torchsleuth.investigate.afterwards import Known
+from torchsleuth.investigate.asking import Asker
+from torchsleuth.investigate.blaming import blame_operator
 from torchsleuth.investigate.checkpoints import Checkpoints, Pace
-from torchsleuth.investigate.climbing import climbed
-from torchsleuth.investigate.placing import Placing
+from torchsleuth.investigate.climbing import climb_ladder
+from torchsleuth.investigate.placing import Placing, lines_of, not_kept
 from torchsleuth.judge.bench import Bench, Tried, Way
+from torchsleuth.judge.match import Match
+from torchsleuth.locate import named
 from torchsleuth.locate.divergence import Diverging
 from torchsleuth.reduce.chance import Chance, measure
 from torchsleuth.reduce.facts import Facts
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.reduce.reducer import Hints, counted
-from torchsleuth.write.findings import Culprit, Finding
+from torchsleuth.write.findings import Finding
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Reduction:
 
     def run(self, finding: Finding) -> tuple[Finding, Known | None]:
         """Without a repro, or with the one that it had, where nothing could be verified."""
-        before, believed, named = finding.judged, finding.chance, finding.culprit
+        before, believed = finding.judged, finding.chance
         plan, means = self.placing.plan, self.placing.means
         checkpoints = Checkpoints(self.bench, self.placing.say, self.home)
         pace = Pace(self.cost, operators(self.whole.graph))
@@ -73,7 +76,7 @@ class Reduction:
                 return
             judged, had = self.bench.judged, finding.repro
             with pace.spending(operators(case.graph)):
-                finding = self._put_in_place(finding, named, self._with_tolerance(case, way), way, runs=1)
+                finding = self._put_in_place(finding, self._with_tolerance(case, way), way, runs=1)
             verified = [(case, way)] if finding.repro is not had else verified
             hopeless = not finding.reproduced and not finding.chance.flaky
             aside += self.bench.judged - judged
@@ -83,19 +86,17 @@ class Reduction:
             lambda: plan.stopped() or hopeless, self.placing.say, lambda: finding.chance, better, pause, verify,
             lambda: aside, self.diverging,
         )  # fmt: skip
-        hints = Hints(finding.culprit.op, self.best.outcome.noted)
+        hints = Hints(named.operator_named(finding.failure), self.best.outcome.noted)
         found = minimise.reduce_case(
             self.whole, finding.failure, self.way.form, self.way.data, hints, wanted, self.inner, self.facts
         )
         if _newly_flaky(finding.chance, believed) and not plan.stopped():
-            return self.run(replace(finding, judged=before + found.judged + aside, culprit=named))
+            return self.run(replace(finding, judged=before + found.judged + aside))
         smallest, way = self._smallest_known(found)
-        named = _diverging(named, found.diverging.blamed if found.diverging else None)
         finding = replace(
             finding,
             judged=before + found.judged + aside,
             judged_to_smallest=before + found.judged_to_smallest,
-            culprit=_diverging(finding.culprit, found.diverging.blamed if found.diverging else None),
             divergence=_by_operator(found.diverging),
         )
         for one, its in ((smallest, way), *verified, *checkpoints.larger_than(smallest)):
@@ -105,13 +106,15 @@ class Reduction:
             if verified and not known and finding.repro and finding.repro.ops <= operators(one.graph):
                 continue  # what simplifying made of it is no good, and that is no reason for more operators
             one = self._with_tolerance(one, its)
-            placed = self._put_in_place(finding, named, one, its, runs=3)
+            placed = self._put_in_place(finding, one, its, runs=3)
             if placed.repro is not finding.repro:
                 complete = found.complete and operators(one.graph) <= operators(smallest.graph)
-                return placed, Known(one, its, complete, found.passing)
+                if not complete:
+                    placed = replace(placed, not_known=(*placed.not_known, _NOT_MINIMAL))
+                return placed, Known(one, its, complete, self._facts(one))
             finding = placed
             if _newly_flaky(finding.chance, believed):
-                return self.run(replace(finding, culprit=named))
+                return self.run(finding)
         return finding, None
 
     def _with_tolerance(self, case: Case, way: Way) -> Case:
@@ -120,12 +123,26 @@ class Reduction:
             return case
         return minimise.with_tolerance(case, self.bench.try_case(case, way.home, way.form, data=way.data))
 
-    def _put_in_place(self, finding: Finding, named: Culprit, case: Case, way: Way, *, runs: int) -> Finding:
-        """The finding with a repro of `case`, if that is verified; else the finding as it was.
+    def _facts(self, case: Case) -> Callable[[], Facts]:
+        """Return how to find out what eager gives for each value of a Case that stands in `smallest`."""
+        return lambda: minimise.probe(case, self._probing(), self.home / "smallest")
 
-        `named` is what was known of the culprit before there was anything small: a larger Case that was placed on the
-        way may have pointed elsewhere.
-        """
+    def _probing(self) -> minimise.Means:
+        means, plan = self.placing.means, self.placing.plan
+        return minimise.Means(
+            self.bench,
+            self.home,
+            means.python,
+            means.environment,
+            means.path,
+            means.jobs,
+            self.until,
+            plan.stopped,
+            self.placing.say,
+        )
+
+    def _put_in_place(self, finding: Finding, case: Case, way: Way, *, runs: int) -> Finding:
+        """Return the finding with a repro of `case`, if that is verified; else the finding as it was."""
         whole = case.graph is self.whole.graph and operators(case.graph) == finding.ops_before
         reduced = runs > 1 or not whole
         repro = self.placing.write(
@@ -139,9 +156,20 @@ class Reduction:
         if runs == 1:
             self.placing.say(f"verified, and in place: {counted(case)}; Ctrl-C keeps it")
         folder.save(case, self.home / "smallest")
-        finding = replace(finding, repro=repro, culprit=culprit_left(named, case))
-        if not finding.rungs and not self.placing.plan.stopped():
-            finding = climbed(self.bench, case, way, finding, self.placing.plan.stopped, self.placing.say)
+        rungs = () if finding.repro is not None else finding.rungs
+        finding = replace(
+            finding,
+            repro=repro,
+            claims=repro.claims,
+            not_known=tuple(not_kept(case)),
+            lines=lines_of(case),
+            rungs=rungs,
+        )
+        finding = blame_operator(finding, case, way, None)
+        if not self.placing.plan.stopped():
+            stopped = self.placing.plan.stopped
+            asker = Asker(self.bench, way, finding.chance, lambda: not stopped())
+            finding = climb_ladder(finding, case, asker, self.placing.say)
             repro = self.placing.say_where(repro, finding, case, way, reduced=reduced)
         return replace(finding, repro=repro)
 
@@ -157,6 +185,9 @@ class Reduction:
         return replace(noted, failure=now.failure), self.way
 
 
+_NOT_MINIMAL = "whether the repro is minimal: the reduction ended before everything was tried"
+
+
 def _newly_flaky(chance: Chance, believed: Chance) -> bool:
     """So what passed may have passed by chance."""
     return chance.flaky and not believed.flaky
@@ -165,11 +196,11 @@ def _newly_flaky(chance: Chance, believed: Chance) -> bool:
 def measured(bench: Bench, case: Case, way: Way, failure: Failure, say: Callable[[str], None]) -> Chance:
     """How often a Case fails that failed and passed."""
 
-    def fails(attempts: Sequence[int]) -> list[bool]:
+    def judge(attempts: Sequence[int]) -> list[Match]:
         tried = bench.try_again(case, way.home, way.form, attempts, data=way.data)
-        return [minimise.same_failure(one, failure) for one in tried]
+        return [one.matches(failure) for one in tried]
 
-    chance = measure(fails)
+    chance = measure(judge)
     each = "does not fail each time" if chance.flaky else "fails each time that it is judged"
     say(f"it {each}: {chance.failed} of {chance.runs} judgements")
     return chance
@@ -179,33 +210,3 @@ def _by_operator(found: Diverging | None) -> tuple[tuple[str, float, float], ...
     if found is None:
         return ()
     return tuple((f"{n.name} ({n.target.rpartition('.')[2]})", *found.errors[n.name]) for n in found.wrong)
-
-
-def _diverging(known: Culprit, node: Node | None) -> Culprit:
-    """The operator at which numbers begin to be wrong."""
-    if known.op or node is None:
-        return known
-    return Culprit(node.target, known.compiler_pass, known.source or node.source)
-
-
-def culprit_left(known: Culprit, case: Case) -> Culprit:
-    """What the error named; else the only operator that is left; else only where the last one stands.
-
-    Where numbers began to be wrong may be behind the culprit, whose own result may be decided by rounding:
-    what fails without it is not its fault.
-    """
-    calls = [n for n in case.graph.nodes if n.is_call]
-    sources = [n.source for n in calls if n.source]
-    if (
-        known.op
-        and case.check is not None
-        and not any(_same_place(known, n) for g in case.graph.all_graphs() for n in g.nodes if n.is_call)
-    ):
-        known = replace(known, op=None, source=None)
-    if len(calls) != 1:
-        return replace(known, source=known.source or (sources[-1] if sources else None))
-    return Culprit(known.op or calls[0].target, known.compiler_pass, known.source or calls[0].source)
-
-
-def _same_place(known: Culprit, node: Node) -> bool:
-    return bare(known.op or "") == bare(node.target) or (known.source is not None and known.source == node.source)

@@ -82,28 +82,37 @@ def guess(subject: Subject, named: str | None, means: minimise.Means, probe: Pro
     return Start(minimise.with_tolerance(found.case, tried), subject.inner, tried, way, diverging=found.diverging)
 
 
-def of_whole(subject: Subject, stopped: Callable[[], bool], say: Callable[[str], None]) -> Start | str:
-    """The best form in which the whole fails as it did in the program; else why none does."""
+@dataclass(frozen=True)
+class NoStart:
+    """Why a Case, judged alone, does not fail as it did in the program."""
+
+    why: str
+    eager_fails: bool = False
+
+
+def of_whole(subject: Subject, stopped: Callable[[], bool], say: Callable[[str], None]) -> Start | NoStart:
+    """Find the best form in which the whole fails as it did in the program."""
     case, inner, home, failure, bench = subject.case, subject.inner, subject.home, subject.failure, subject.bench
     reasons: list[str] = []
     valued = any(s.kept for s in case.storages)
     for used, place, form, data in _plans(subject):
         if stopped():
-            return STOPPED
+            return NoStart(STOPPED)
         tried = bench.try_case(used, place, form, data=data)
         if minimise.same_failure(tried, failure):
             return Start(minimise.with_tolerance(used, tried), inner, tried, Way(form, data, place))
         reason = _reason(tried)
         say(f"form {form.value}{' with its data' if data else ''}: {reason}")
-        if tried.outcome.verdict is Verdict.INVALID and (data or not valued) and form is Form.COMPILE:
-            return reason
+        invalid = tried.outcome.verdict is Verdict.INVALID and tried.rendering is not None
+        if invalid and (data or not valued) and form is Form.COMPILE:
+            return NoStart(reason, eager_fails=True)
         reasons.append(f"as {form.value}{' with its data' if data else ''}: {reason}")
     if failure.kind is Kind.HANG or stopped():
-        return "; ".join(reasons)
+        return NoStart("; ".join(reasons))
     again = bench.try_again(case, home, Form.COMPILE, _ONCE_MORE, data=valued)
     found = next((tried for tried in again if minimise.same_failure(tried, failure)), None)
     if found is None:
-        return "; ".join(reasons) or "it does not fail alone"
+        return NoStart("; ".join(reasons) or "it does not fail alone")
     return Start(minimise.with_tolerance(case, found), inner, found, Way(Form.COMPILE, valued, home), now_and_then=True)
 
 
@@ -131,4 +140,6 @@ def _reason(tried: Tried) -> str:
         return f"fails in another way: {outcome.failure.fingerprint.line}"
     if outcome.verdict is Verdict.INVALID:
         return outcome.reason or "eager itself fails"
-    return f"{outcome.verdict.value} {outcome.reason}".strip()
+    if outcome.verdict is Verdict.PASSED:
+        return "it passes"
+    return f"it was not judged to its end: {outcome.reason}"

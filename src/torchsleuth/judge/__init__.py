@@ -2,7 +2,7 @@
 
     with open_judge({"cpu"}, python=..., environment=judge_environment(os.environ), scratch=...) as judge:
         outcome = judge.judge(Trial(source, folder))
-        if outcome.fails_like(failure.fingerprint): ...
+        if match(outcome, Target(failure)) is Match.SAME: ...
 
 Every run of a script has its own process, session, caches, deadline and memory limit, and a warden that adopts and
 kills whatever it starts.  `ForkedJudge` and `ForkedCudaJudge` fork trials from a warm process; `SpawnedJudge` keeps
@@ -15,6 +15,7 @@ from torchsleuth.judge.choose import open_judge
 from torchsleuth.judge.environment import judge_environment
 from torchsleuth.judge.forked import ForkedJudge
 from torchsleuth.judge.forked_cuda import ForkedCudaJudge
+from torchsleuth.judge.match import Match, Target, match
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.spawned import SpawnedJudge
 from torchsleuth.judge.trial import Trial, deadline_for
@@ -24,13 +25,16 @@ __all__ = [
     "ForkedCudaJudge",
     "ForkedJudge",
     "Judge",
+    "Match",
     "Outcome",
     "SpawnedJudge",
+    "Target",
     "Trial",
     "Verdict",
     "Verification",
     "deadline_for",
     "judge_environment",
+    "match",
     "open_judge",
     "verify",
 ]

@@ -28,7 +28,7 @@ class Judge(Protocol):
         """
 
     def cancel(self) -> None:
-        """Kill all that is in flight; its outcomes become HARNESS_ERROR.  The Judge can be used again afterwards."""
+        """Kill all that is in flight; its outcomes become UNKNOWN.  The Judge can be used again afterwards."""
 
     def close(self) -> None: ...
 

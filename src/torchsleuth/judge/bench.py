@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsleuth.case import codec
+from torchsleuth.case import codec, files
+from torchsleuth.case.failure import Failure
 from torchsleuth.case.model import Backend, Case
 from torchsleuth.case.program import CannotRender, Form, Rendering, render
 from torchsleuth.case.program.render import DATA_FILE
 from torchsleuth.judge.base import Judge
 from torchsleuth.judge.environment import with_torchsleuth
+from torchsleuth.judge.judgement import Candidate, Engine, Judgement, JudgementLog
+from torchsleuth.judge.match import Match, Target, match
 from torchsleuth.judge.memory import Memory, Question
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.reading import ran_compiled
@@ -33,12 +36,17 @@ class Way:
 
 @dataclass(frozen=True)
 class Tried:
-    """A Case in one form, and what the Judge said of it."""
+    """The outcome of a Case in one form, compared with the bench's target."""
 
     outcome: Outcome
     form: Form
     with_data: bool
     rendering: Rendering | None = None
+    judgement: Judgement | None = None  # on record; None: nothing was judged, or the bench has no target
+    home: Path | None = None  # where the Case's tensors stand
+
+    def matches(self, failure: Failure) -> Match:
+        return match(self.outcome, Target(failure))
 
 
 @dataclass(frozen=True)
@@ -61,8 +69,12 @@ class Bench:
         deadline: float | Callable[[Case], float],
         path: Sequence[str] = (),
         memory: Memory | None = None,
+        target: Target | None = None,
+        log: JudgementLog | None = None,
     ) -> None:
         self.judge = judge
+        self.target = target
+        self.log = log or JudgementLog()
         self.judged = 0  # different questions whose answer took a run of compiled code, remembered ones included
         self._deadline = deadline
         self._scratch = scratch
@@ -87,13 +99,22 @@ class Bench:
         self, case: Case, home: Path, form: Form, backends: Sequence[Backend | None], *, data: bool = False
     ) -> list[Tried]:
         """The Case on each backend (None: its own), judged at once as far as the Judge has room."""
-        return self._judge([self._prepare(case, home, form, backend, data) for backend in backends], form, data)
+        prepared = [self._prepare(case, home, form, backend, data) for backend in backends]
+        return self._judge(prepared, form, data, [f'backend="{b.name}"' if b else "" for b in backends])
 
     def try_cases(
-        self, cases: Sequence[Case], home: Path, form: Form, *, data: bool = False, attempt: int = 0
+        self,
+        cases: Sequence[Case],
+        home: Path,
+        form: Form,
+        *,
+        data: bool = False,
+        attempt: int = 0,
+        changes: Sequence[str] = (),
     ) -> list[Tried]:
-        """Several Cases, each on its own backend."""
-        return self._judge([self._prepare(case, home, form, None, data, attempt) for case in cases], form, data)
+        """Judge several Cases, each on its own backend; `changes` says in a phrase each how they differ."""
+        prepared = [self._prepare(case, home, form, None, data, attempt) for case in cases]
+        return self._judge(prepared, form, data, changes)
 
     def _prepare(
         self, case: Case, home: Path, form: Form, backend: Backend | None, data: bool, attempt: int = 0
@@ -101,13 +122,15 @@ class Bench:
         try:
             rendering = render(case, form, backend=backend, data=data, refereed=case.check is not None)
         except CannotRender as error:
-            return Outcome(Verdict.HARNESS_ERROR, reason=f"this form cannot hold it: {error}")
+            return Outcome(Verdict.INVALID, reason=f"no script of this form can hold it: {error}")
         deadline = self._deadline(case) if callable(self._deadline) else self._deadline
         runs = 2 if case.surroundings.cache_hit else 1
         question = Question(rendering.source, rendering.data, case.phase, deadline, runs, attempt)
         return _Prepared(rendering, question, home)
 
-    def _judge(self, prepared: Sequence[_Prepared | Outcome], form: Form, data: bool) -> list[Tried]:
+    def _judge(
+        self, prepared: Sequence[_Prepared | Outcome], form: Form, data: bool, changes: Sequence[str] = ()
+    ) -> list[Tried]:
         """What is remembered is not judged; what is judged is remembered as soon as it is known."""
         answers: dict[int, Outcome] = {}
         trials: dict[int, Trial] = {}
@@ -117,7 +140,7 @@ class Bench:
             if isinstance(made, Trial):
                 trials[place] = made
             else:
-                answers[place] = found or made or Outcome(Verdict.HARNESS_ERROR)
+                answers[place] = found or made or Outcome(Verdict.UNKNOWN)
         places = list(trials)
 
         def heard(number: int, outcome: Outcome) -> None:
@@ -133,9 +156,34 @@ class Bench:
         tried = []
         for place, one in enumerate(prepared):
             self._count(one, answers[place])
-            rendering = one.rendering if isinstance(one, _Prepared) else None
-            tried.append(Tried(answers[place], form, data, rendering))
+            rendering, home = (one.rendering, one.home) if isinstance(one, _Prepared) else (None, None)
+            change = changes[place] if place < len(changes) else ""
+            judgement = self._note(one, answers[place], change)
+            tried.append(Tried(answers[place], form, data, rendering, judgement, home))
         return tried
+
+    def _note(self, one: _Prepared | Outcome, outcome: Outcome, change: str) -> Judgement | None:
+        if self.target is None or not isinstance(one, _Prepared):
+            return None
+        found = match(outcome, self.target)
+        return self.log.note(
+            _candidate(one.question, change),
+            found,
+            Engine.WORKER,
+            failed=int(found is Match.SAME),
+            seconds=outcome.seconds,
+            reason=outcome.reason,
+        )
+
+    def keep(self, tried: Tried) -> None:
+        """Keep the script of a judgement that a sentence rests on, with its data."""
+        if tried.judgement is None or tried.rendering is None or tried.home is None:
+            return
+        candidate = Candidate(tried.judgement.candidate, tried.rendering.source)
+        place = self.log.keep(candidate)
+        if place is not None and tried.rendering.data and not (place / DATA_FILE).exists():
+            with files.replacing(place / DATA_FILE) as temporary:
+                self.write_data(tried.rendering, tried.home, temporary)
 
     def _known(self, one: _Prepared | Outcome) -> Outcome | None:
         if isinstance(one, Outcome):
@@ -153,7 +201,7 @@ class Bench:
         if one.rendering.data:
             problem = self.write_data(one.rendering, one.home, folder / DATA_FILE)
             if problem:
-                return Outcome(Verdict.HARNESS_ERROR, reason=problem)
+                return Outcome(Verdict.UNKNOWN, reason=problem)
         question = one.question
         return Trial(question.source, folder, question.phase, question.deadline, cache_runs=question.cache_runs)
 
@@ -165,3 +213,13 @@ class Bench:
             input=json.dumps(wanted), text=True, capture_output=True, env=self._environment, check=False,
         )  # fmt: skip
         return f"the data could not be written: {done.stderr.strip()[-300:]}" if done.returncode else ""
+
+
+def _candidate(question: Question, change: str) -> Candidate:
+    return Candidate(
+        question.key,
+        question.source,
+        (change,) if change else (),
+        cache_runs=question.cache_runs,
+        phase=question.phase.value,
+    )

@@ -93,11 +93,11 @@ class CommandJudge:
 
     def _outcome(self, ending: Ending | None, output: Path) -> Outcome:
         if ending is None or ending.cause is Cause.CANCELLED:
-            return Outcome(Verdict.HARNESS_ERROR, reason="cancelled")
+            return Outcome(Verdict.UNKNOWN, reason="cancelled")
         said = read_tail(str(output), 2000).strip()
         if ending.cause is not Cause.EXITED:
             reason = f"the check did not end in time or took too much memory ({ending.cause.value})"
-            return Outcome(Verdict.INVALID, reason=reason, seconds=ending.seconds, output=said)
+            return Outcome(Verdict.UNKNOWN, reason=reason, seconds=ending.seconds, output=said)
         if ending.status == 0:
             return Outcome(Verdict.PASSED, seconds=ending.seconds, output=said)
         if 1 <= ending.status < _SKIP:

@@ -27,7 +27,7 @@ from torchsleuth.judge.trial import Trial
 
 _Self = TypeVar("_Self", bound="Conductor")
 _OWN = "torchsleuth-judge-"
-_CANCELLED = Outcome(Verdict.HARNESS_ERROR, reason="cancelled")
+_CANCELLED = Outcome(Verdict.UNKNOWN, reason="cancelled")
 
 
 class Conductor(ABC):

@@ -41,7 +41,7 @@ class Memory(Protocol):
 
 def lasting(outcome: Outcome) -> bool:
     """Whether it would be said again: a Judge that was cut short has said nothing."""
-    return outcome.verdict is not Verdict.HARNESS_ERROR
+    return outcome.verdict is not Verdict.UNKNOWN
 
 
 def holds(outcome: Outcome, given: float, deadline: float) -> bool:

@@ -1,8 +1,8 @@
-"""What a Judge says about one trial.
+"""The outcome of one run of a candidate.
 
-Only FAILED with the fingerprint one looks for counts as "still fails".  INVALID (eager itself fails) and HARNESS_ERROR
-(nothing can be said) are kept apart from PASSED, so that neither a broken candidate nor a broken tool is mistaken for
-the absence, or the presence, of the bug.
+A run has two stages, eager and compiled.  INVALID means that the candidate cannot show a fault of the compiler: eager
+itself fails, or no script can hold it.  UNKNOWN means that nothing was learned: the run was cancelled, eager ran out of
+time or memory, or the harness failed.  Neither is ever read as PASSED or FAILED; `judge/match.py` compares outcomes.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ _OF_HOST = re.compile(r"can't allocate memory|Cannot allocate memory|(?<!OutOf)M
 
 
 class Verdict(str, Enum):
+    """How one run of a candidate ended."""
+
     PASSED = "passed"
     FAILED = "failed"
     INVALID = "invalid"
-    HARNESS_ERROR = "harness-error"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,6 @@ class Outcome:
     output: str = ""  # the end of what the script printed, standard error included
     noted: Noted = _NOTHING  # what the generated code of the failing kernel names
     applied: tuple[Applied, ...] = ()  # what the compiler came to apply, where the script asks for a list
-
-    def fails_like(self, fingerprint: Fingerprint) -> bool:
-        return (
-            self.verdict is Verdict.FAILED
-            and self.failure is not None
-            and self.failure.fingerprint.same_as(fingerprint)
-        )
 
 
 def of_exit(status: int, phase: Phase, text: str = "") -> Failure:

@@ -42,7 +42,7 @@ def judge_remains(ending: Ending | None, events: list[dict[str, Any]], output: s
         return Outcome(verdict, failure, reason, seconds, eager_seconds, output)
 
     if ending is not None and ending.cause is Cause.CANCELLED:
-        return say(Verdict.HARNESS_ERROR, "cancelled")
+        return say(Verdict.UNKNOWN, "cancelled")
     match last["event"]:
         case "compiled-passed":
             return say(Verdict.PASSED)
@@ -53,17 +53,24 @@ def judge_remains(ending: Ending | None, events: list[dict[str, Any]], output: s
             failure = Failure.from_json(last["failure"])
             return say(Verdict.INVALID, f"eager itself fails: {failure.fingerprint.line}")
         case "harness-error":
-            return say(Verdict.HARNESS_ERROR, str(last["text"]))
+            return say(Verdict.UNKNOWN, str(last["text"]))
     if ending is None:
-        return say(Verdict.HARNESS_ERROR, "the process that watched over the trial died")
+        return say(Verdict.UNKNOWN, "the process that watched over the trial died")
     match last["event"]:
         case "compiled-began":
             failure = how_it_ended(ending, output, phase)
             return say(Verdict.FAILED, failure.fingerprint.line, failure)
         case "eager-began":
+            if stopped_by_limit(ending):
+                return say(Verdict.UNKNOWN, f"eager was stopped by a limit of the judge: {_describe(ending)}")
             failure = how_it_ended(ending, output, phase)
             return say(Verdict.INVALID, f"eager itself fails: {failure.fingerprint.line}")
-    return say(Verdict.HARNESS_ERROR, f"the trial ended before it began: {_describe(ending)}")
+    return say(Verdict.UNKNOWN, f"the trial ended before it began: {_describe(ending)}")
+
+
+def stopped_by_limit(ending: Ending) -> bool:
+    """Whether a deadline or a lack of memory ended the process, which says nothing about the script."""
+    return ending.cause is not Cause.EXITED or ending.status == -signal.SIGKILL
 
 
 def how_it_ended(ending: Ending, output: str, phase: Phase) -> Failure:

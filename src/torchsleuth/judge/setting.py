@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import platform
@@ -28,7 +29,14 @@ def setting(python: str, environment: Mapping[str, str]) -> str:
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
 
 
-def _torch_of(python: str, environment: Mapping[str, str]) -> str:
+def versions_of(python: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Name the versions of torch and Python that an interpreter has; empty where it does not answer."""
+    torch, _, rest = _torch_of(python, environment).partition(" ")
+    return {"torch": torch, "python": rest.partition(" ")[0]} if rest else {}
+
+
+@functools.lru_cache(maxsize=8)
+def _asked(python: str, environment: tuple[tuple[str, str], ...]) -> str:
     try:
         done = subprocess.run(
             [python, "-c", _ASK], env=dict(environment), capture_output=True, text=True, timeout=30, check=False
@@ -36,6 +44,10 @@ def _torch_of(python: str, environment: Mapping[str, str]) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
     return done.stdout.strip() or "unknown"
+
+
+def _torch_of(python: str, environment: Mapping[str, str]) -> str:
+    return _asked(python, tuple(sorted(environment.items())))
 
 
 def _processor(table: Path) -> str:

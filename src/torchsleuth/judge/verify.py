@@ -20,27 +20,36 @@ from torchsleuth.judge.environment import judge_environment, without_torchsleuth
 from torchsleuth.judge.guarded import Guarded
 from torchsleuth.judge.launch import Launch, Limits
 from torchsleuth.judge.limits import default_memory_limit
+from torchsleuth.judge.match import Match, Target, combine, match
 from torchsleuth.judge.order import Cause, Ending, read_tail
 from torchsleuth.judge.outcome import Outcome, Verdict, of_exit
-from torchsleuth.judge.reading import how_it_ended
+from torchsleuth.judge.reading import how_it_ended, stopped_by_limit
 
 _LOOK_EVERY = 0.2  # seconds between looks at whether the user lost patience
 
 
 @dataclass(frozen=True)
 class Verification:
+    """What fresh interpreters say about a script."""
+
     runs: int
-    failed_runs: int  # those that failed as wanted
-    eager_passes: bool | None  # None: not looked at
+    failed_runs: int  # those that failed in the wanted way
+    eager: Match | None  # of all runs with compilation off; None: there were none
     outcomes: tuple[Outcome, ...]  # of the compiled runs
-    reason: str = ""
+    reason: str = ""  # why it is not verified
     flaky: bool = False  # failing now and then was enough
+    seconds: float = 0.0  # of all runs together
+
+    @property
+    def eager_passes(self) -> bool | None:
+        """False only where eager was seen to fail; a run that was cut short says nothing."""
+        return {Match.PASSED: True, Match.SAME: False, Match.OTHER: False}.get(self.eager) if self.eager else None
 
     @property
     def verified(self) -> bool:
         if self.flaky:
             return self.failed_runs >= 1 and self.eager_passes is True and not self.reason
-        return self.runs >= 1 and self.failed_runs == self.runs and self.eager_passes is not False
+        return self.runs >= 1 and self.failed_runs == self.runs and self.eager in (None, Match.PASSED)
 
     @property
     def undecided(self) -> bool:
@@ -78,10 +87,12 @@ def verify(
         eager = [pool.submit(run, True) for _ in range(eager_runs)]
         outcomes = tuple(pool.map(run, [False] * runs))
         eager_outcomes = [one.result() for one in eager]
-    failed = sum(outcome.fails_like(want.fingerprint) for outcome in outcomes)
-    passes = all(one.verdict is Verdict.PASSED for one in eager_outcomes) if eager else None
+    target = Target(want)
+    failed = sum(match(outcome, target) is Match.SAME for outcome in outcomes)
+    off = combine(match(one, target) for one in eager_outcomes) if eager else None
     counted = tuple(o for o in outcomes if o.verdict is not Verdict.PASSED) if flaky and failed else outcomes
-    return Verification(runs, failed, passes, outcomes, _reason(want, counted, eager_outcomes), flaky)
+    seconds = sum(one.seconds for one in (*outcomes, *eager_outcomes))
+    return Verification(runs, failed, off, outcomes, _reason(target, counted, eager_outcomes), flaky, seconds)
 
 
 def run_fresh(
@@ -148,12 +159,15 @@ def _run_in(
     finally:
         process.stop()
         process.wait()
-    return _outcome(result, Ending.read(str(ending)), read_tail(str(output)), phase)
+    return _outcome(result, Ending.read(str(ending)), read_tail(str(output)), phase, eager)
 
 
-def _outcome(result: Path, ending: Ending | None, output: str, phase: Phase) -> Outcome:
+def _outcome(result: Path, ending: Ending | None, output: str, phase: Phase, eager: bool) -> Outcome:
     if ending is None or ending.cause is Cause.CANCELLED:
         return _cut_short(output)
+    if eager and stopped_by_limit(ending):
+        reason = f"with compilation off it was stopped by a limit ({ending.cause.value})"
+        return Outcome(Verdict.UNKNOWN, None, reason, ending.seconds, output=output)
     found = json.loads(result.read_text()) if result.exists() else None
     if found is None:
         failure = how_it_ended(ending, output, phase)
@@ -167,17 +181,24 @@ def _outcome(result: Path, ending: Ending | None, output: str, phase: Phase) -> 
 
 
 def _cut_short(output: str) -> Outcome:
-    return Outcome(Verdict.HARNESS_ERROR, None, "the run was cut short", output=output)
+    return Outcome(Verdict.UNKNOWN, None, "the run was cut short", output=output)
 
 
-def _reason(want: Failure, outcomes: tuple[Outcome, ...], eager: Sequence[Outcome]) -> str:
-    """Why it is not verified; empty when it is."""
+def _reason(target: Target, outcomes: tuple[Outcome, ...], eager: Sequence[Outcome]) -> str:
+    """Say why a script is not verified; empty when it is."""
     for outcome in eager:
+        if outcome.verdict is Verdict.FAILED:
+            return f"it also fails with compilation off: {outcome.reason}"
         if outcome.verdict is not Verdict.PASSED:
-            return f"it also fails with compilation switched off: {outcome.reason}"
+            return f"whether it passes with compilation off is not known: {outcome.reason}"
+    sentences = {
+        Match.PASSED: "it ran to its end without failing",
+        Match.OTHER: "it failed in another way: {}",
+        Match.UNKNOWN: "it could not be run: {}",
+        Match.INVALID: "it could not be run: {}",
+    }
     for outcome in outcomes:
-        if outcome.verdict is Verdict.PASSED:
-            return "it ran to its end without failing"
-        if not outcome.fails_like(want.fingerprint):
-            return f"it failed in another way: {outcome.reason}"
+        found = match(outcome, target)
+        if found is not Match.SAME:
+            return sentences[found].format(outcome.reason)
     return ""

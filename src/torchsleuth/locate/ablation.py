@@ -1,32 +1,17 @@
-"""The finer rungs: each thing that a Case has switched on beyond the default, switched off on its own.
+"""Switch off, one at a time, each thing that a Case has switched on beyond the default.
 
-What makes the Case pass is needed for it to fail.  All of them are judged at once; the answers are rows of a table that
-maintainers ask for, and settings of the user's own that can be left out are workarounds.
+What the Case passes without is needed for it to fail; settings of the user's own among them are workarounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torchsleuth.case.failure import Phase
 from torchsleuth.case.model import Case, Tensor
 from torchsleuth.locate import workarounds
-from torchsleuth.locate.workarounds import Passes, Workaround
-
-_MOST = 16  # judgements
-
-
-@dataclass(frozen=True)
-class Row:
-    without: str
-    passes: bool
-
-
-def ablate(case: Case, passes: Passes) -> tuple[Row, ...]:
-    chosen = switched_on(case)[:_MOST]
-    answers = passes([one.apply(case) for one in chosen]) if chosen else ()
-    return tuple(Row(one.text, helps) for one, helps in zip(chosen, answers, strict=True))
+from torchsleuth.locate.workarounds import Workaround
 
 
 def switched_on(case: Case) -> Sequence[Workaround]:

@@ -6,15 +6,16 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from torchsleuth.case.failure import Failure
 from torchsleuth.case.ir import Node, Op, Ref, picked_from
 from torchsleuth.case.model import Case
 from torchsleuth.case.operator_names import VIEWS, bare
+from torchsleuth.judge.bench import Tried
+from torchsleuth.judge.judgement import Judgement
 from torchsleuth.referee import told
 
 _LOOKS = VIEWS - {"getitem"}  # which takes elements of tuples, too
 
-JudgeCase = Callable[[Case], Failure | None]  # how it fails, if it does
+JudgeCase = Callable[[Case], Tried]
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Diverging:
     wrong: tuple[Node, ...]
     errors: dict[str, tuple[float, float]]  # node: error of compiled and of eager, relative
     blamed: Node | None = None  # the culprit, or the operator that it takes an element from
+    judgement: Judgement | None = None  # of the Case with every intermediate value returned
 
     @property
     def culprit(self) -> Node | None:
@@ -33,7 +35,8 @@ class Diverging:
 def find(case: Case, judge: JudgeCase) -> Diverging | None:
     """None where the fault is gone as soon as everything is a result, or lies in what the graph writes."""
     opened, nodes = with_every_result(case)
-    failure = judge(opened)
+    tried = judge(opened)
+    failure = tried.outcome.failure
     errors: dict[str, tuple[float, float]] = {}
     for row in told.read(failure.text) if failure is not None else ():
         place = re.fullmatch(r"out(?:\[(\d+)\])?", row.path)  # the only one has no number
@@ -44,7 +47,7 @@ def find(case: Case, judge: JudgeCase) -> Diverging | None:
         return None
     # A view shows what is written to its memory later, and rightly or wrongly so: it is not what went wrong.
     first = next((n for n in found if bare(n.target) not in _LOOKS), found[0])
-    return Diverging(found, errors, picked_from(case.graph, first) or first)
+    return Diverging(found, errors, picked_from(case.graph, first) or first, tried.judgement)
 
 
 def with_every_result(case: Case) -> tuple[Case, Sequence[Node]]:

@@ -1,6 +1,8 @@
-"""The four-rung ladder: eager, aot_eager, aot_eager with decompositions and partitioner, the program's own backend.
+"""Find the component to blame by running the Case on four backends, each with one layer of the compiler more.
 
-The first rung on which the Case fails as the program did names the component.
+The rungs are eager, aot_eager, aot_eager_decomp_partition, and the program's own backend.  The first on which the Case
+fails in the same way names the component, provided that it passes on every rung below.  A rung that fails otherwise or
+was not judged says nothing, and then no component is named.
 """
 
 from __future__ import annotations
@@ -9,18 +11,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from torchsleuth.case.failure import Failure, Kind
+from torchsleuth.case.failure import Failure
 from torchsleuth.case.model import Backend, Case, Code, Tensor
-from torchsleuth.judge.outcome import Outcome, Verdict, short_of_same_memory
+from torchsleuth.judge.bench import Tried
+from torchsleuth.judge.judgement import Judgement
+from torchsleuth.judge.match import Match, combine
+from torchsleuth.judge.outcome import Outcome, Verdict
 
 
 class Component(str, Enum):
+    """A part of the compiler, or of the program, that can be to blame."""
+
     DYNAMO = "dynamo"
     AOT = "aot"
     DECOMPOSITION = "decomposition"
     PARTITIONER = "partitioner"
     INDUCTOR = "inductor"
     BACKEND = "backend"
+    USER = "user"  # code of the program's own that the compiler runs
     UNKNOWN = "unknown"
 
 
@@ -33,35 +41,68 @@ RUNGS = (
 
 @dataclass(frozen=True)
 class Rung:
+    """The Case on one backend."""
+
     backend: str
-    fails: bool | None  # None: could not be judged
+    match: Match
     said: str  # one line, for the table
+    judgements: tuple[Judgement, ...] = ()
+
+    @property
+    def fails(self) -> bool | None:
+        """Return whether it fails in the same way; None where it did neither that nor pass."""
+        return {Match.SAME: True, Match.PASSED: False}.get(self.match)
 
 
 @dataclass(frozen=True)
 class Ladder:
+    """The rungs, and the component that they show to be at fault."""
+
     component: Component
     rungs: tuple[Rung, ...]
+    unpartitioned: Rung | None = None  # the failing rung with torch's plain partitioner
 
 
-JudgeBackends = Callable[[Sequence[Backend]], Sequence[Outcome]]
+JudgeBackends = Callable[[Sequence[Backend]], Sequence[Sequence[Tried]]]  # for each backend, one entry a run
 
 
 def climb(case: Case, failure: Failure, judge: JudgeBackends) -> Ladder:
-    """`judge` judges the Case on the backends given; the program's own is known to fail."""
+    """Judge the Case on the backends below its own, which is known to fail."""
     own = case.surroundings.backend
     below = _rungs_below(own)
-    outcomes = judge([backend for backend, _ in below])
-    # Inductor stands on every rung below it: one that fails in another way fails before Inductor can.
-    any_way = own.registered and own.name == "inductor"
-    rungs = [Rung(b.name, _fails(o, failure, any_way), _said(o)) for (b, _), o in zip(below, outcomes, strict=True)]
-    rungs.append(Rung(own.name, True, failure.fingerprint.line))
-    component = next((c for (_, c), rung in zip(below, rungs, strict=False) if rung.fails), None)
-    if component is None:
-        component = _component_of(own)
-    if _trains(case):
-        component = _without_partitioner(component, failure, judge, any_way)
-    return Ladder(component, tuple(rungs))
+    answers = judge([backend for backend, _ in below])
+    rungs = [_rung(b.name, runs, failure) for (b, _), runs in zip(below, answers, strict=True)]
+    # The user's own backend need not stand on AOTAutograd, so what fails otherwise there says nothing about it.
+    stands_on = len(rungs) if own.registered else 1
+    component = _first_failing([c for _, c in below], rungs, stands_on, _component_of(own))
+    rungs.append(Rung(own.name, Match.SAME, failure.fingerprint.line))
+    plain = _PLAIN.get(component) if _trains(case) else None
+    if plain is None:
+        return Ladder(component, tuple(rungs))
+    # On both rungs of AOTAutograd the min-cut partitioner is on: what passes with the plain one is its fault.
+    unpartitioned = _rung(plain.name, judge([plain])[0], failure)
+    passes = unpartitioned.match is Match.PASSED
+    return Ladder(Component.PARTITIONER if passes else component, tuple(rungs), unpartitioned)
+
+
+def _rung(backend: str, runs: Sequence[Tried], failure: Failure) -> Rung:
+    matches = [tried.matches(failure) for tried in runs]
+    if not runs:
+        return Rung(backend, Match.UNKNOWN, "it was not judged")
+    found = combine(matches)
+    shown = next((t for t, m in zip(runs, matches, strict=True) if m is found), runs[0])
+    backing = [t.judgement for t, m in zip(runs, matches, strict=True) if m is found and t.judgement is not None]
+    return Rung(backend, found, _said(shown.outcome), tuple(backing))
+
+
+def _first_failing(components: Sequence[Component], rungs: Sequence[Rung], stands_on: int, own: Component) -> Component:
+    """Name the first rung that fails; below it, the first `stands_on` rungs must have passed."""
+    for place, (component, rung) in enumerate(zip(components, rungs, strict=True)):
+        if rung.match is Match.SAME:
+            return component
+        if rung.match is not Match.PASSED and place < stands_on:
+            return Component.UNKNOWN
+    return own
 
 
 def _rungs_below(own: Backend) -> list[tuple[Backend, Component]]:
@@ -78,18 +119,10 @@ def _component_of(own: Backend) -> Component:
 
 
 def _trains(case: Case) -> bool:
-    """Only then is there a partitioner, which cuts one graph into forward and backward."""
+    """Return whether there is a partitioner, which cuts one graph into forward and backward."""
     return case.surroundings.grad and any(
         isinstance(v, Tensor) and v.requires_grad for v in (*case.inputs, *case.constants)
     )
-
-
-def _without_partitioner(component: Component, failure: Failure, judge: JudgeBackends, any_way: bool) -> Component:
-    """On both rungs of AOTAutograd the min-cut partitioner is on: what passes with torch's plain one is its fault."""
-    plain = {Component.AOT: PLAIN_PARTITIONER, Component.DECOMPOSITION: PLAIN_PARTITIONER_DECOMPOSED}.get(component)
-    if plain is None:
-        return component
-    return Component.PARTITIONER if _fails(judge([plain])[0], failure, any_way) is False else component
 
 
 PLAIN_PARTITIONER = Backend("aot_eager_default_partitioner")
@@ -111,20 +144,7 @@ def aot_eager_decomp(gm, inputs):
     return compiler(gm, inputs)
 """
 PLAIN_PARTITIONER_DECOMPOSED = Backend("aot_eager_decomp", False, code=Code("backend", "aot_eager_decomp", _DECOMPOSED))
-
-
-def _fails(outcome: Outcome, failure: Failure, any_way: bool = False) -> bool | None:
-    if outcome.verdict is Verdict.PASSED:
-        return False
-    if outcome.verdict is not Verdict.FAILED or outcome.failure is None:
-        return None
-    if any_way:
-        return True
-    if failure.kind is Kind.OUT_OF_MEMORY:
-        return short_of_same_memory(outcome.failure, failure)
-    if failure.kind in (Kind.CRASH, Kind.HANG):
-        return outcome.failure.kind is failure.kind
-    return outcome.fails_like(failure.fingerprint)
+_PLAIN = {Component.AOT: PLAIN_PARTITIONER, Component.DECOMPOSITION: PLAIN_PARTITIONER_DECOMPOSED}
 
 
 def _said(outcome: Outcome) -> str:

@@ -1,4 +1,4 @@
-"""What a user can do until the bug is mended: the smallest thing to switch off that makes the Case pass.
+"""Find a workaround: the smallest thing to switch off with which the Case passes.
 
 A workaround is text to paste.  It is judged as it stands, put in front of the Case: on the reduced Case first, where a
 judgement is cheap, then on the user's own.  Switches are tried all at once and then narrowed down: mostly none helps,
@@ -15,9 +15,10 @@ from torchsleuth.case.failure import Kind
 from torchsleuth.case.ir import Op
 from torchsleuth.case.model import Case, Code, Surroundings, Tensor
 from torchsleuth.judge.applied import Applied
+from torchsleuth.judge.judgement import Judged
 from torchsleuth.locate.ladder import Component, Rung
 
-Passes = Callable[[Sequence[Case]], Sequence[bool]]  # does each run to its end, and rightly?
+Judge = Callable[[Sequence[Case], Sequence[str]], Sequence[Judged]]  # of Cases, and of how each differs
 _MOST_SWITCHES = 3  # in one workaround
 _MOST_OPERATORS = 3  # to hand back to eager, each on its own
 _MOST_ASKED = 24  # judgements of the reduced Case
@@ -83,8 +84,23 @@ def is_about_memory(switched: str) -> bool:
 
 @dataclass(frozen=True)
 class Workaround:
-    text: str  # what to paste, or what to leave out
+    """One thing to change, as text for the user and as a change of the Case."""
+
+    text: str  # code to paste, or what to remove
     apply: Change
+
+
+@dataclass(frozen=True)
+class Helps:
+    """A workaround, and the judgement of the user's own Case with it."""
+
+    text: str
+    judged: Judged
+
+
+def is_code(text: str) -> bool:
+    """Return whether a workaround can be pasted into a program as it stands."""
+    return not text.startswith(("remove ", "torch.compile", "export "))
 
 
 def find(
@@ -94,10 +110,10 @@ def find(
     component: Component,
     operator: str | None,
     blamed: Applied | None,
-    passes_small: Passes,
-    passes_whole: Passes,
-) -> str | None:
-    """The text of the first that helps both Cases, in the order of what it costs the user; None: nothing does."""
+    judge_small: Judge,
+    judge_whole: Judge,
+) -> Helps | None:
+    """Find the first that helps both Cases, in the order of what it costs the user."""
     settings = left_out(small) + without(blamed)
     # A pass that can be left out is the smallest thing that there is; where one is known, no switch is looked for.
     groups = [] if blamed is not None and without(blamed) else switch_groups(kind, component)
@@ -107,7 +123,7 @@ def find(
     asked = [*settings, *(together(group) for group in groups), *operators]
     if not asked:
         return None
-    helped = _Limited(passes_small, small)
+    helped = _Limited(judge_small, small)
     answers = helped(asked)
     found = [one for one, helps in zip(settings, answers, strict=False) if helps]
     for group, helps in zip(groups, answers[len(settings) :], strict=False):
@@ -115,16 +131,17 @@ def find(
             found += fewest(group, helped)
     found += [one for one, helps in zip(operators, answers[len(settings) + len(groups) :], strict=True) if helps]
     for one in found[:_MOST_CONFIRMED]:
-        if passes_whole([one.apply(whole)])[0]:
-            return one.text
+        judged = judge_whole([one.apply(whole)], [one.text])[0]
+        if judged.passes:
+            return Helps(one.text, judged)
     return None
 
 
 class _Limited:
-    """Asks about the reduced Case so many times and no more: the rest is taken not to help."""
+    """Asks about the reduced Case so many times and no more: the rest is not offered."""
 
-    def __init__(self, passes: Passes, case: Case) -> None:
-        self._passes = passes
+    def __init__(self, judge: Judge, case: Case) -> None:
+        self._judge = judge
         self._case = case
         self._left = _MOST_ASKED
 
@@ -132,11 +149,12 @@ class _Limited:
         if len(some) > self._left:
             return [False] * len(some)
         self._left -= len(some)
-        return list(self._passes([one.apply(self._case) for one in some]))
+        judged = self._judge([one.apply(self._case) for one in some], [one.text for one in some])
+        return [one.passes for one in judged]
 
 
 def other_backend(rungs: Sequence[Rung]) -> str | None:
-    """The fastest backend of the ladder on which the Case passes."""
+    """Name the fastest backend of the ladder on which the Case passes."""
     passing = [rung.backend for rung in rungs if rung.fails is False]
     return next((name for name in ("aot_eager_decomp_partition", "aot_eager", "eager") if name in passing), None)
 
@@ -241,13 +259,13 @@ def left_out(case: Case) -> list[Workaround]:
     """Settings of the user's own that the reduced Case still has: it needs each of them to fail."""
     now = case.surroundings
     found = [
-        Workaround(f"leave out: {module}.{entry} = {value!r}", _change_without_config(module, entry))
+        Workaround(f"remove `{module}.{entry} = {value!r}`", _change_without_config(module, entry))
         for module, entry, value in now.configs
     ]
     if now.backend.mode:
-        found.append(Workaround(f"torch.compile without mode={now.backend.mode!r}", _change(_without_mode)))
+        found.append(Workaround(f"remove `mode={now.backend.mode!r}` from torch.compile", _change(_without_mode)))
     found += [
-        Workaround(f"torch.compile without options {{{name!r}: {value!r}}}", _change(_without_option(name)))
+        Workaround(f"remove `{name!r}: {value!r}` from the options of torch.compile", _change(_without_option(name)))
         for name, value in now.backend.options.items()
     ]
     if now.dynamic is not False and (now.dynamic or any(isinstance(v, Tensor) and v.dynamic for v in case.inputs)):

@@ -1,21 +1,22 @@
-"""The nearest passing neighbour: of all scripts that passed, the one that differs least from the one that fails."""
+"""Find the nearest passing neighbour: of scripts that passed, the one that differs least from the one that fails."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 _MOST_LINES = 8  # a longer difference explains nothing
 
 
-def nearest(failing: str, passing: Iterable[str]) -> str:
-    """The difference as lines that begin with - (fails) and + (passes); empty where none is near."""
+def nearest(failing: str, passing: Sequence[str]) -> tuple[str, int | None]:
+    """Choose the script that differs least; return the difference (- fails, + passes) and its place in `passing`."""
     best: list[str] = []
-    for source in passing:
+    place = None
+    for number, source in enumerate(passing):
         lines = difference(failing, source)
         if lines and len(lines) <= _MOST_LINES and (not best or _size(lines) < _size(best)):
-            best = lines
-    return "\n".join(best)
+            best, place = lines, number
+    return "\n".join(best), place
 
 
 def difference(failing: str, passing: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Asks the Judge whether candidates still fail in the same way; nothing is asked twice, and the best is kept."""
+"""Ask the Judge whether candidates still fail in the same way; keep the best, and ask nothing twice."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case
+from torchsleuth.judge.match import Match
 from torchsleuth.reduce.lint import problems
 
-JudgeCases = Callable[[Sequence[Case]], Sequence[bool]]  # does each fail in the same way?
+JudgeCases = Callable[[Sequence[Case]], Sequence[Match]]
 KeyOf = Callable[[Case], str | None]  # the text that would be judged; None where there is none
 
 
@@ -30,6 +31,7 @@ class Oracle:
     on_better: Callable[[Case], None] = lambda case: None  # smaller, or simpler at the same size
     ran: Callable[[], int] | None = None  # judgements that ran compiled code; all that were asked, where nobody counts
     known: dict[str, bool] = field(default_factory=dict)
+    unknown: int = 0  # candidates of which nothing was learned: without them the result may not be minimal
     judged: int = 0
     judged_to_smallest: int = 0
 
@@ -50,11 +52,24 @@ class Oracle:
         self._check_budget()  # also where all is known: a search that goes in circles must end
         if new:
             self.judged += len(new)
-            for key, fails in zip(new, self.judge(list(new.values())), strict=True):
-                self.known[key] = fails
-                if fails:
+            for key, found in zip(new, self._matches(list(new.values())), strict=True):
+                self.known[key] = found is Match.SAME
+                if found is Match.SAME:
                     self._consider(new[key])
         return [key is not None and self.known[key] for key in keys]
+
+    def _matches(self, cases: Sequence[Case]) -> list[Match]:
+        """Judge each; those of which nothing was learned once more, and then they are passed over and counted."""
+        found = list(self.judge(cases))
+        left = [place for place, one in enumerate(found) if one is Match.UNKNOWN]
+        if not left:
+            return found
+        self._check_budget()
+        for place, again in zip(left, self.judge([cases[p] for p in left]), strict=True):
+            found[place] = again
+        self._check_budget()
+        self.unknown += found.count(Match.UNKNOWN)
+        return found
 
     def accept(self, case: Case) -> None:
         """`case` fails and is simpler, though not in the number of operators."""

@@ -1,8 +1,8 @@
-"""What of a reduced Case may be otherwise: each part is changed once more, and judged."""
+"""Propose other sizes and dtypes for a reduced Case, one change at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from torchsleuth.case import user_kernels
@@ -13,28 +13,13 @@ from torchsleuth.reduce.edit import is_floating
 _OTHER_SIZES = (5, 7)
 _DTYPES = ("torch.float32", "torch.float64", "torch.bfloat16", "torch.float16")
 
-# Whether each fails in the same way; None: it says nothing, because eager fails too or something else happens.
-Judge = Callable[[Sequence[Case]], Sequence[bool | None]]
-
 
 @dataclass(frozen=True)
 class Variation:
+    """One size or dtype changed."""
+
     what: str
     case: Case
-
-
-def vary(case: Case, judge: Judge) -> tuple[str, ...]:
-    """Sentences about what still fails when it is otherwise, and what does not."""
-    asked = list(proposed(case))
-    if not asked:
-        return ()
-    answers = list(judge([one.case for one in asked]))
-    same = [one.what for one, fails in zip(asked, answers, strict=True) if fails]
-    other = [one.what for one, fails in zip(asked, answers, strict=True) if fails is False]
-    return (
-        *([f"It fails also with {_listed(same)}."] if same else []),
-        *([f"It passes with {_listed(other)}."] if other else []),
-    )
 
 
 def proposed(case: Case) -> Iterator[Variation]:
@@ -45,7 +30,7 @@ def proposed(case: Case) -> Iterator[Variation]:
         new = next(n for n in _OTHER_SIZES if n not in sizes) if not set(_OTHER_SIZES) <= set(sizes) else size + 1
         changed = _other_size(case, size, new)
         if changed is not None:
-            yield Variation(f"size {new} for {size}", changed)
+            yield Variation(f"size {new} instead of {size}", changed)
     present = {v.dtype for v in case.inputs if isinstance(v, Tensor) and is_floating(v.dtype)}
     if len(present) == 1 and present <= set(_DTYPES):
         (now,) = present
@@ -70,7 +55,3 @@ def _other_size(case: Case, old: int, new: int) -> Case | None:
 def _other_dtype(case: Case, old: str, new: str) -> Case:
     inputs = tuple(replace(v, dtype=new) if isinstance(v, Tensor) and v.dtype == old else v for v in case.inputs)
     return replace(case, inputs=inputs)
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
+from torchsleuth.diagnose.claim import Claim, ClaimKind, Topic
 from torchsleuth.errors import SleuthError
 from torchsleuth.write.findings import Finding
 from torchsleuth.write.result import Result, RunVerdict, to_json
@@ -43,15 +44,13 @@ class Entry:
     repro: ReproEntry | None
     why_not: str = ""
     code: str = ""  # the line of source, where it is known
-    rungs: tuple[tuple[str, bool | None], ...] = ()  # backend, whether it fails there
     workaround: str | None = None
-    needed: tuple[str, ...] = ()
-    varies: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    not_known: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
     neighbour: str = ""
     compiler_pass: str | None = None
     module: str | None = None
-    inside: tuple[str, ...] = ()  # what was judged to find the pass
-    ablation: tuple[tuple[str, bool], ...] = ()  # without what, and whether it passes then
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,6 @@ def _with_more(entry: Entry, finding: Finding) -> Entry:
         failure=finding.failure,
         why_not=finding.why_not,
         code=finding.culprit.source.code if finding.culprit.source else "",
-        rungs=tuple((rung.backend, rung.fails) for rung in finding.rungs),
     )
 
 
@@ -111,15 +109,24 @@ def _entry(row: Mapping[str, Any], notes: Sequence[str]) -> Entry:
         None if repro is None else _repro(repro),
         str(row.get("why_not") or said),
         str(culprit.get("code") or ""),
-        tuple((str(rung["backend"]), rung["fails"]) for rung in row.get("ladder") or ()),
         _text(row["workaround"]),
-        tuple(map(str, row.get("needed") or ())),
-        tuple(map(str, row.get("varies") or ())),
+        tuple(_claim(one) for one in row.get("claims") or ()),
+        tuple(map(str, row.get("not_known") or ())),
+        tuple(map(str, row.get("lines") or ())),
         str(row.get("nearest_passing") or ""),
         _text(culprit.get("pass")),
         _text(culprit.get("module")),
-        tuple(map(str, (row.get("inside") or {}).get("said") or ())),
-        tuple((str(one["without"]), bool(one["passes"])) for one in row.get("ablation") or ()),
+    )
+
+
+def _claim(row: Mapping[str, Any]) -> Claim:
+    return Claim(
+        ClaimKind(row["kind"]),
+        Topic(row["topic"]),
+        str(row["about"]),
+        str(row["text"]),
+        tuple(map(str, row["judgements"])),
+        str(row["id"]),
     )
 
 

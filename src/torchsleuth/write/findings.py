@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchsleuth.case.failure import Failure
 from torchsleuth.case.ir import Source
-from torchsleuth.locate.ablation import Row
+from torchsleuth.diagnose.claim import Claim
 from torchsleuth.locate.inside import Located
 from torchsleuth.locate.ladder import Component, Rung
 from torchsleuth.reduce.chance import ALWAYS, Chance
@@ -16,6 +16,8 @@ from torchsleuth.reduce.chance import ALWAYS, Chance
 
 @dataclass(frozen=True)
 class Culprit:
+    """The operator to blame, the step inside the compiler, and the user's line."""
+
     op: str | None = None
     compiler_pass: str | None = None
     source: Source | None = None
@@ -35,7 +37,8 @@ class Repro:
     runs: int
     failed_runs: int
     reason: str = ""  # why it is not verified
-    undecided: bool = False  # not verified, and some runs passed: it may come and go
+    undecided: bool = False  # not verified, and some runs passed: it may be flaky
+    claims: tuple[Claim, ...] = ()  # what its verification shows
 
     @property
     def lines(self) -> int:
@@ -44,6 +47,8 @@ class Repro:
 
 @dataclass(frozen=True)
 class Finding:
+    """A failure, the Claims made of it, and what is not known."""
+
     id: str
     failure: Failure
     component: Component = Component.UNKNOWN
@@ -56,19 +61,20 @@ class Finding:
     judged_to_smallest: int | None = None  # None: never reduced
     seconds: float = 0.0
     swallowed: bool = False
-    eager_fails_too: bool = False
+    eager_fails_too: bool = False  # the program, or its Case, was seen to fail with compilation off
     why_not: str = ""  # what stood in the way of a repro
     versions: Mapping[str, str] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()  # what the Case could not keep
-    workaround: str | None = None  # text to paste, seen to help on the user's own Case
-    needed: tuple[str, ...] = ()  # each of which is needed to trigger it
-    varies: tuple[str, ...] = ()  # sentences: what may be otherwise, and what may not
+    workaround: str | None = None  # code to paste or what to remove, seen to help the user's own Case or program
+    claims: tuple[Claim, ...] = ()  # every sentence about what fails, passes, is needed, helps or is to blame
+    not_known: tuple[str, ...] = ()  # what was not judged, or not decided by what was
+    lines: tuple[Source, ...] = ()  # of the user's, where the operators of the repro come from
+    judged_with: Mapping[str, str] = field(default_factory=dict)  # versions of what judged it
     chance: Chance = ALWAYS  # of failing, judged alone
     divergence: tuple[tuple[str, float, float], ...] = ()  # wrong results: operator, error of compiled, of eager
     inside: Located | None = None  # which application inside the compiler is to blame
     judged_inside: int = 0
-    ablation: tuple[Row, ...] = ()  # finer rungs: what was switched off on its own
-    neighbour: str = ""  # how the nearest script that passes differs
+    neighbour: str = ""  # the nearest script that passes, as a difference: - fails, + passes
 
     @property
     def reproduced(self) -> bool:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from torchsleuth.locate.ladder import Component
+from torchsleuth.diagnose.claim import ClaimKind, Topic, of
+from torchsleuth.judge.match import Match
+from torchsleuth.locate.ladder import Component, Rung
+from torchsleuth.locate.workarounds import is_code
+from torchsleuth.write import sentences
 from torchsleuth.write.error_text import error_text
 from torchsleuth.write.findings import Finding
 from torchsleuth.write.repro_text import headline
 from torchsleuth.write.result import difference, show_source
 
+_RESULTS = {
+    Match.SAME: "fails",
+    Match.OTHER: "fails in another way",
+    Match.PASSED: "passes",
+    Match.INVALID: "not judged",
+    Match.UNKNOWN: "not judged",
+}
 _LABELS = {
     "dynamo": "module: dynamo",
     "aot": "module: pt2-dispatcher",
@@ -15,6 +26,7 @@ _LABELS = {
     "partitioner": "module: pt2-dispatcher",
     "inductor": "module: inductor",
     "backend": "",
+    "user": "",
     "unknown": "",
 }
 
@@ -25,20 +37,16 @@ def write(finding: Finding) -> str:
     if finding.repro is None:
         parts += [f"No script reproduces it alone: {finding.why_not}", ""]
     else:
-        state = (
-            f"Verified: it failed in the same way in {finding.repro.failed_runs} of {finding.repro.runs} fresh "
-            "processes, and passes with `TORCH_COMPILE_DISABLE=1`."
-            if finding.repro.verified
-            else f"Not verified: {finding.repro.reason}"
-        )
+        state = sentences.verified(finding) if finding.repro.verified else f"Not verified: {finding.repro.reason}"
         parts += [state, "", "```python", finding.repro.source.rstrip(), "```", ""]
     parts += _facts(finding)
     parts += _inside(finding)
     if finding.rungs:
-        parts += ["## Ablation", "", "| backend | fails alike | said |", "|---|---|---|"]
-        parts += [f"| {r.backend} | {_yes(r.fails)} | {_cell(r.said)} |" for r in finding.rungs]
-        parts += [f"| without {_cell(row.without)} | {_yes(not row.passes)} | |" for row in finding.ablation]
+        parts += ["## Backends", "", "| backend | result | error |", "|---|---|---|"]
+        parts += [f"| {r.backend} | {_RESULTS[r.match]} | {_cell(_error(r))} |" for r in finding.rungs]
         parts.append("")
+    parts += [f"- {one.text}" for one in of(finding.claims, Topic.SETTING)]
+    parts += _not_known(finding)
     parts += [
         "## Error",
         "",
@@ -47,7 +55,8 @@ def write(finding: Finding) -> str:
         "```",
         "",
     ]
-    parts += ["## Versions", "", *(f"- {name}: {value}" for name, value in finding.versions.items()), ""]
+    versions = {**finding.versions, **finding.judged_with}
+    parts += ["## Versions", "", *(f"- {name}: {value}" for name, value in versions.items()), ""]
     return "\n".join(parts)
 
 
@@ -63,7 +72,8 @@ def _summary(finding: Finding) -> list[str]:
     if finding.culprit.source and finding.culprit.source.module:
         rows.append(f"- module: `{finding.culprit.source.module}`")
     if finding.culprit.source and finding.culprit.source.file:
-        rows.append(f"- source: `{show_source(finding.culprit.source)}`: `{finding.culprit.source.code}`")
+        code = f": `{finding.culprit.source.code}`" if finding.culprit.source.code else ""
+        rows.append(f"- source: `{show_source(finding.culprit.source)}`{code}")
     labels = labels_of(finding)
     if labels:
         rows.append(f"- label{'s' * (len(labels) > 1)}: {', '.join(labels)}")
@@ -85,10 +95,10 @@ def labels_of(finding: Finding) -> list[str]:
 
 
 def _inside(finding: Finding) -> list[str]:
-    found = finding.inside
-    if found is None:
+    found, said = finding.inside, sentences.inside(finding.claims)
+    if found is None or not said:
         return []
-    parts = ["## Inside the compiler", "", *(f"- {said}" for said in found.said), ""]
+    parts = ["## Inside the compiler", "", *(f"- {sentence}" for sentence in said), ""]
     changed = difference(found)
     if changed:
         parts += [f"What the {found.name} does:", "", "```diff", changed, "```", ""]
@@ -98,20 +108,26 @@ def _inside(finding: Finding) -> list[str]:
 def _workaround(finding: Finding) -> list[str]:
     if not finding.workaround:
         return []
-    shell = finding.workaround.startswith("export ")  # set around the program, which is what was seen to pass then
-    said = f"With this the same {'program' if shell else 'graph'} was seen to run:"
-    return ["## Workaround", "", said, "", f"```{'sh' if shell else 'python'}", finding.workaround, "```", ""]
+    text = finding.workaround
+    shell = text.startswith("export ")  # set around the program, which is what was seen to pass then
+    if not (shell or is_code(text)):
+        return ["## Workaround", "", f"The graph passes with this change: {text}", ""]
+    said = f"The {'program' if shell else 'graph'} passes with this:"
+    return ["## Workaround", "", said, "", f"```{'sh' if shell else 'python'}", text, "```", ""]
 
 
 def _facts(finding: Finding) -> list[str]:
     parts: list[str] = []
-    if finding.needed:
-        parts += ["All of the following are needed to trigger it:", "", *(f"- `{what}`" for what in finding.needed), ""]
-    if finding.varies:
-        parts += [" ".join(finding.varies), ""]
-    if finding.neighbour:
+    needed = sentences.needed(finding.claims)
+    if needed:
+        parts += ["All of the following are needed to trigger it:", "", *(f"- `{what}`" for what in needed), ""]
+    others = [*of(finding.claims, Topic.PART, ClaimKind.FAILS), *of(finding.claims, Topic.VARIATION)]
+    if others:
+        parts += [" ".join(one.text for one in others), ""]
+    nearest = of(finding.claims, Topic.NEIGHBOUR)
+    if finding.neighbour and nearest:
         parts += [
-            "The nearest script that passes (`-` fails, `+` passes):",
+            f"{nearest[0].text.removesuffix('.')} (`-` fails, `+` passes):",
             "",
             "```diff",
             finding.neighbour,
@@ -121,8 +137,14 @@ def _facts(finding: Finding) -> list[str]:
     return parts
 
 
-def _yes(fails: bool | None) -> str:
-    return {True: "yes", False: "no", None: "not judged"}[fails]
+def _not_known(finding: Finding) -> list[str]:
+    if not finding.not_known:
+        return []
+    return ["## Not known", "", *(f"- {what}" for what in dict.fromkeys(finding.not_known)), ""]
+
+
+def _error(rung: Rung) -> str:
+    return "" if rung.match is Match.PASSED else rung.said
 
 
 def _cell(text: str) -> str:

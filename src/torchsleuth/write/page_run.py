@@ -18,8 +18,8 @@ from torchsleuth.write.repro_graph import nodes_of
 _VERDICTS = {
     "ok": ("good", "No failure was seen."),
     "failure": ("bad", "A failure was found, and reproduced alone."),
-    "not-reproduced": ("warn", "A failure was found; it does not fail alone."),
-    "program-error": ("warn", "The program failed for a reason that is not torch.compile."),
+    "not-reproduced": ("warn", "A failure was found. No script reproduces it."),
+    "program-error": ("warn", "The program failed, and not because of torch.compile."),
     "not-watched": ("warn", "Nothing was watched."),
 }
 _LAYERS = {
@@ -30,21 +30,24 @@ _LAYERS = {
 }
 _WORDS = (
     ("repro", "A script that fails in the same way as your program, and needs only torch."),
-    ("verified", "Run in fresh processes without torchsleuth it failed alike, and passed with compilation off."),
+    (
+        "verified",
+        "It failed in the same way in fresh processes without torchsleuth, and passed with compilation off.",
+    ),
     ("operator", "One call in the graph that torch.compile captured from your code."),
     (
         "fingerprint",
         "What makes two failures the same bug: the error's type and message, less names and numbers.",
     ),
-    ("component", "The part of the compiler to blame: Dynamo, AOTAutograd, a decomposition, Inductor, a backend."),
-    ("ladder", "The failing graph with one layer of the compiler more at each rung; the first that fails is to blame."),
+    ("component", "The part of the compiler that the first failing backend adds to those that pass."),
+    ("ladder", "The failing graph on four backends, each with one layer of the compiler more."),
     (
         "application",
         "One thing that the compiler does to a graph: a pass, a pattern, the lowering of one operator, a fusion.",
     ),
     ("judgement", "One candidate, compiled and run in a process of its own."),
     ("Case", "The failing graph with its inputs and surroundings, as a folder of text that a person can read."),
-    ("workaround", "A setting with which the failure is gone; it was tried."),
+    ("workaround", "A change with which your graph passes; it was tried."),
 )
 
 
@@ -108,6 +111,9 @@ def _failure(failure: Mapping[str, Any]) -> Content:
         )
         if value
     ]
+    unknown = failure.get("not_known") or ()
+    if unknown:
+        rows.append(("not known", tag("ul", [tag("li", str(what)) for what in unknown])))
     if failure.get("why_not"):
         rows.append(("why no repro", failure["why_not"]))
     if failure["case"]:
@@ -119,12 +125,8 @@ def _repro(failure: Mapping[str, Any], source: str) -> Content:
     repro = failure["repro"]
     if not repro:
         return None
-    state = (
-        f"Verified: it failed alike in {repro['failed_runs']} of {repro['runs']} fresh processes without torchsleuth, "
-        "and passes with compilation off."
-        if repro["verified"]
-        else "Not verified."
-    )
+    said = [str(one["text"]) for one in _claims(failure, "repro") if one["kind"] != "culprit"]
+    state = " ".join(said) if repro["verified"] else "Not verified."
     size = f"{repro['ops']} operator{'s' * (repro['ops'] != 1)}, {repro['lines']} lines, form {repro['form']}"
     data = f", {repro['data_bytes']:,} bytes of data" if repro["data_bytes"] else ", no data of yours"
     needed = failure.get("needed") or ()
@@ -134,19 +136,24 @@ def _repro(failure: Mapping[str, Any], source: str) -> Content:
         copyable(source) if source else None,
         tag("p", "All of these are needed to trigger it:") if needed else None,
         tag("ul", [tag("li", str(each)) for each in needed]) if needed else None,
+        [tag("p", str(one["text"])) for one in _claims(failure, "part") if one["kind"] == "fails"],
         [tag("p", str(sentence)) for sentence in failure.get("varies") or ()],
     ]
+
+
+def _claims(failure: Mapping[str, Any], topic: str) -> list[Mapping[str, Any]]:
+    return [one for one in failure.get("claims") or () if one["topic"] == topic]
 
 
 def _ladder(rungs: Sequence[Mapping[str, Any]]) -> Content:
     if not rungs:
         return None
-    said: dict[Any, tuple[str, str]] = {True: ("bad", "fails"), False: ("good", "passes"), None: ("soft", "not judged")}
+    said: dict[Any, tuple[str, str]] = {True: ("bad", "fails"), False: ("good", "passes"), None: ("soft", "not known")}
     rows = []
     for rung in rungs:
         kind, text = said[rung["fails"]]
         rows.append((rung["backend"], tag("b", text, class_=kind), _LAYERS.get(rung["backend"], "")))
-    return table(("backend", "the same failure", "what runs"), rows)
+    return table(("backend", "result", "what runs"), rows)
 
 
 def _graph(failure: Mapping[str, Any], source: str) -> Content:
@@ -214,7 +221,7 @@ def _inside(found: Mapping[str, Any] | None) -> Content:
 def _neighbour(difference: str | None) -> Content:
     if not difference:
         return None
-    return [tag("p", "The smallest change seen with which it passes: - fails, + passes."), _diff(difference)]
+    return [tag("p", "The nearest script that passes differs in one thing: - fails, + passes."), _diff(difference)]
 
 
 def _diff(difference: str) -> Markup:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from torchsleuth.case.ir import Source
+from torchsleuth.diagnose.claim import Claim, ClaimKind, Topic, numbered, of
 from torchsleuth.locate.inside import Located
+from torchsleuth.write import sentences
 from torchsleuth.write.findings import Finding
 
 SCHEMA = 1
@@ -79,12 +81,17 @@ def _finding(finding: Finding, out: Path) -> dict[str, Any]:
         },
         "inside": _inside(finding),
         "workaround": finding.workaround,
-        "needed": list(finding.needed),
-        "varies": list(finding.varies),
+        "claims": [_claim(one) for one in numbered(finding.claims)],
+        "not_known": list(dict.fromkeys(finding.not_known)),
+        "needed": list(sentences.needed(finding.claims)),
+        "varies": list(sentences.varies(finding.claims)),
         "divergence": [{"op": o, "error": e, "eager_error": g} for o, e, g in finding.divergence[:_MOST_DIVERGING]],
         "nearest_passing": finding.neighbour or None,
         "ladder": [{"backend": r.backend, "fails": r.fails} for r in finding.rungs],
-        "ablation": [{"without": row.without, "passes": row.passes} for row in finding.ablation],
+        "ablation": [
+            {"without": one.about, "passes": one.kind is ClaimKind.NEEDED} for one in of(finding.claims, Topic.SETTING)
+        ],
+        "lines": [show_source(line) for line in finding.lines],
         "why_not": finding.why_not or None,
         "case": _relative(finding.case, out),
         "repro": None
@@ -120,9 +127,20 @@ def _inside(finding: Finding) -> dict[str, Any] | None:
         "number": found.number,
         "applications": found.of,
         "passes_without_it": found.alone,
-        "said": list(found.said),
+        "said": list(sentences.inside(finding.claims)),
         "diff": difference(found),
         "judged": finding.judged_inside,
+    }
+
+
+def _claim(one: Claim) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "kind": one.kind.value,
+        "topic": one.topic.value,
+        "about": one.about,
+        "text": one.text,
+        "judgements": list(one.judgements),
     }
 
 

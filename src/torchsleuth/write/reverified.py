@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torchsleuth.case.failure import Failure, Phase
+from torchsleuth.judge.match import Match, Target, match
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.verify import run_fresh
 
@@ -23,13 +24,19 @@ class Row:
     alike: int = 0
     otherwise: int = 0
     passed: int = 0
-    eager_passes: bool | None = None
+    unknown: int = 0
+    eager: Match | None = None  # with compilation off; None: not run
     said: str = ""  # how it fails where it does not fail alike; how eager fails
     error: str = ""  # why nothing could be run
 
     @property
     def verified(self) -> bool:
-        return self.runs >= 1 and self.alike == self.runs and self.eager_passes is True
+        return self.runs >= 1 and self.alike == self.runs and self.eager is Match.PASSED
+
+    @property
+    def eager_passes(self) -> bool | None:
+        """None where the run with compilation off was cut short."""
+        return {Match.PASSED: True, Match.SAME: False, Match.OTHER: False}.get(self.eager) if self.eager else None
 
 
 @dataclass(frozen=True)
@@ -55,30 +62,38 @@ def try_under(question: Question, row: Row, say: Say) -> tuple[Row, Failure | No
     One run after the other in this thread: Ctrl-C ends the one that goes on, and cleans up behind it.
     """
     want = question.want
-    alike = otherwise = passed = 0
+    matches: list[Match] = []
     said = ""
     for number in range(1, question.runs + 1):
         say(f"python {row.version}, torch {row.torch}: run {number} of {question.runs}")
         outcome = question.run(row.python)
         want = want or outcome.failure
-        if outcome.verdict is Verdict.PASSED:
-            passed += 1
-        elif want is not None and _alike(outcome, want):
-            alike += 1
-        else:
-            otherwise += 1
+        seen = _match(outcome, want)
+        matches.append(seen)
+        if seen not in (Match.SAME, Match.PASSED):
             said = said or outcome.reason
     say(f"python {row.version}, torch {row.torch}: with compilation switched off")
     eager = question.run(row.python, eager=True)
-    eager_passes = eager.verdict is Verdict.PASSED
-    said = said if eager_passes else f"eager: {eager.reason}"
-    return Row(row.python, row.version, row.torch, question.runs, alike, otherwise, passed, eager_passes, said), want
+    off = _match(eager, want)
+    said = said if off is Match.PASSED else f"eager: {eager.reason}"
+    counts = {kind: matches.count(kind) for kind in Match}
+    filled = replace(
+        row,
+        runs=question.runs,
+        alike=counts[Match.SAME],
+        otherwise=counts[Match.OTHER],
+        passed=counts[Match.PASSED],
+        unknown=counts[Match.UNKNOWN] + counts[Match.INVALID],
+        eager=off,
+        said=said,
+    )
+    return filled, want
 
 
-def _alike(outcome: Outcome, want: Failure) -> bool:
-    if want.fingerprint.error == "crash":  # nobody saw the signal
-        return outcome.failure is not None and outcome.failure.kind is want.kind
-    return outcome.fails_like(want.fingerprint)
+def _match(outcome: Outcome, want: Failure | None) -> Match:
+    if want is not None:
+        return match(outcome, Target(want))
+    return Match.PASSED if outcome.verdict is Verdict.PASSED else Match.UNKNOWN
 
 
 def table(rows: Sequence[Row]) -> list[str]:
@@ -96,14 +111,19 @@ def table(rows: Sequence[Row]) -> list[str]:
 def _cells(row: Row) -> tuple[str, ...]:
     if row.error:
         return row.version or "-", row.torch or "-", "not run", "-", row.python
-    eager = "passes" if row.eager_passes else "fails"
+    eager = {True: "passes", False: "fails", None: "not known"}[row.eager_passes]
     return row.version, row.torch, _compiled(row), eager, row.python
 
 
 def _compiled(row: Row) -> str:
     if row.passed == row.runs:
         return f"passes, {row.runs} of {row.runs}"
-    counts = [(row.alike, "failed alike"), (row.otherwise, "failed in another way"), (row.passed, "passed")]
+    counts = [
+        (row.alike, "failed the same way"),
+        (row.otherwise, "failed in another way"),
+        (row.passed, "passed"),
+        (row.unknown, "not known"),
+    ]
     shown = [f"{count} of {row.runs} {what}" for count, what in counts if count]
     return ", ".join(shown)
 
@@ -113,14 +133,20 @@ def conclusion(rows: Sequence[Row], recorded: Failure | None) -> str:
     if not tried:
         return "not run anywhere"
     if all(row.verified for row in tried):
-        return "verified: it fails alike in every run" + (" where it could be run" if len(tried) < len(rows) else "")
+        return "verified: it fails the same way in every run" + (
+            " where it could be run" if len(tried) < len(rows) else ""
+        )
     if all(row.passed == row.runs for row in tried):
         return "it does not fail any more" if recorded else "it does not fail"
     if any(row.eager_passes is False for row in tried):
-        return "not verified: it also fails with compilation switched off, so it shows no fault of the compiler"
+        return "not verified: it also fails with compilation off, so it shows no fault of the compiler"
+    if any(row.eager_passes is None for row in tried):
+        return "not verified: whether it passes with compilation off is not known"
+    if any(row.unknown for row in tried):
+        return "not verified: not every run came to an end that says something"
     if not any(row.alike for row in tried):
         return "not verified: it fails in another way than recorded"
-    return "not verified: it does not fail alike in every run"
+    return "not verified: it does not fail the same way in every run"
 
 
 def to_json(script: Path, recorded: Failure | None, rows: Sequence[Row]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.folder import META
 from torchsleuth.errors import BadUsage, DamagedCase, NewerSchema
+from torchsleuth.judge.match import is_same
 from torchsleuth.write import account
 from torchsleuth.write.account import Account, DamagedResult, Entry
 from torchsleuth.write.result import SCHEMA
@@ -104,7 +105,7 @@ def _with_case(entry: Entry, run: Path) -> Entry:
         code = entry.code or (_code_at(entry.source, case) if case and entry.source else "")
     except DamagedCase:
         return entry
-    alike = seen is not None and seen.fingerprint.same_as(entry.failure.fingerprint)
+    alike = seen is not None and is_same(seen, entry.failure)
     return replace(entry, failure=seen if seen is not None and alike else entry.failure, code=code)
 
 

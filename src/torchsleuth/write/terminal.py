@@ -6,12 +6,23 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from torchsleuth.write import account
-from torchsleuth.write.account import Account, Entry
+from torchsleuth.case.failure import Phase
+from torchsleuth.diagnose.claim import Topic, of
+from torchsleuth.write import account, sentences
+from torchsleuth.write.account import Account, Entry, ReproEntry
 from torchsleuth.write.plain import printable as printable
 from torchsleuth.write.progress import progress as progress
 from torchsleuth.write.repro_text import headline
 from torchsleuth.write.result import Result, RunVerdict
+
+_MOST_LINES = 4
+_MOST_UNKNOWN = 4
+_PHASES = {
+    Phase.COMPILE_FORWARD: "compiling the forward graph",
+    Phase.COMPILE_BACKWARD: "compiling the backward graph",
+    Phase.RUN_FORWARD: "running the compiled forward",
+    Phase.RUN_BACKWARD: "running the compiled backward",
+}
 
 
 def summary(result: Result, out: Path) -> None:
@@ -36,12 +47,13 @@ def lines(found: Account, out: Path) -> Iterator[str]:
 def _headline(found: Account) -> str:
     count = f"{len(found.entries)} failure{'s' * (len(found.entries) != 1)}"
     watched = (
-        f"{found.graphs} graph{'s' * (found.graphs != 1)} in {found.processes} process{'es' * (found.processes != 1)}"
+        f"{found.graphs} graph{'s' * (found.graphs != 1)} compiled in "
+        f"{found.processes} process{'es' * (found.processes != 1)}"
     )
     return {
-        RunVerdict.OK: f"no failure ({watched} watched)",
-        RunVerdict.FAILURE: f"{count} found ({watched} watched)",
-        RunVerdict.NOT_REPRODUCED: f"{count} found, not reproduced alone ({watched} watched)",
+        RunVerdict.OK: f"no failure seen ({watched})",
+        RunVerdict.FAILURE: f"{count} ({watched})",
+        RunVerdict.NOT_REPRODUCED: f"{count}, not reproduced alone ({watched})",
         RunVerdict.PROGRAM_ERROR: "the program failed, and torch.compile was not seen to be why "
         f"(exit code {found.exit_code})",
         RunVerdict.NOT_WATCHED: "nothing was watched",
@@ -50,33 +62,50 @@ def _headline(found: Account) -> str:
 
 def _entry(entry: Entry) -> Iterator[str]:
     yield ""
-    yield f"  {entry.failure.kind.value} in {entry.component} ({entry.failure.phase.value})"
+    place = "" if entry.component == "unknown" else f" in {entry.component}"
+    yield f"  {entry.failure.kind.value}{place}, {_PHASES[entry.failure.phase]}"
     yield f"  {headline(entry.failure)[:300]}"
+    yield ""
+    for name, value in _facts(entry):
+        first, *rest = value.splitlines()
+        yield f"  {name:<11} {first}"
+        yield from (f"  {'':<11} {line}" for line in rest)
+
+
+def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
+    claims = entry.claims
     if entry.op:
-        yield f"  operator  {entry.op}"
-    if entry.compiler_pass:
-        yield f"  inside    {entry.compiler_pass}"
-    if entry.module:
-        yield f"  module    {entry.module}"
+        yield "operator", f"{entry.op}, in {entry.module}" if entry.module else entry.op
     if entry.source:
-        yield f"  source    {entry.source}{': ' + entry.code[:100] if entry.code else ''}"
-    for backend, fails in entry.rungs:
-        yield f"  {'fails' if fails else 'passes' if fails is False else '?':9} {backend}"
-    for what, passes in entry.ablation:
-        yield f"  {'passes' if passes else 'fails':9} without {what}"
+        yield "line", f"{entry.source}{': ' + entry.code[:100] if entry.code else ''}"
+    elif entry.lines:
+        yield "lines", f"{', '.join(entry.lines[:_MOST_LINES])} (of the operators in the repro)"
+    cause = sentences.cause(claims) or entry.compiler_pass
+    if cause:
+        yield "cause", cause
+    if sentences.backends(claims):
+        yield "backends", sentences.backends(claims)
+    for one in of(claims, Topic.SETTING):
+        yield "setting", one.text
     if entry.workaround:
-        lines = entry.workaround.splitlines()
-        yield f"  workaround  {lines[0]}" if len(lines) == 1 else "  workaround"
-        yield from (f"    {line}" for line in lines if len(lines) > 1)
-    if entry.needed:
-        yield f"  needed    {'; '.join(entry.needed)}"
+        yield "workaround", entry.workaround
+    if sentences.needed(claims):
+        yield "needed", sentences.listed(sentences.needed(claims))
     repro = entry.repro
     if repro is not None:
-        state = f"fails alike in {repro.failed_runs} of {repro.runs} fresh processes"
         size = f"{repro.ops} operator{'s' * (repro.ops != 1)}, {repro.lines} lines"
-        yield f"  repro     {size}, form {repro.form}; {state}"
+        state = _state(repro)
+        yield "repro", f"{size}; {state}"
     elif entry.why_not:
-        yield f"  no repro  {entry.why_not[:600]}"
+        yield "no repro", entry.why_not[:600]
+    for what in entry.not_known[:_MOST_UNKNOWN]:
+        yield "not known", what
+
+
+def _state(repro: ReproEntry) -> str:
+    if not repro.verified:
+        return f"not verified: failed in the same way in {repro.failed_runs} of {repro.runs} fresh processes"
+    return f"failed the same way in {repro.failed_runs} of {repro.runs} fresh processes"
 
 
 def _path_to_act_on(found: Account, out: Path) -> str:
