@@ -66,10 +66,14 @@ class TestAnEndingWithoutAWord:
         assert outcome.failure.text == output
         assert outcome.reason == error
 
-    def test_while_eager_ran_makes_it_invalid(self, ending: Ending, output: str, error: str, kind: Kind) -> None:
+    def test_while_eager_ran_makes_it_invalid_unless_a_limit_of_ours_ended_it(
+        self, ending: Ending, output: str, error: str, kind: Kind
+    ) -> None:
         outcome = remains(ending, EAGER[:1], output)
-        assert (outcome.verdict, outcome.failure) == (Verdict.INVALID, None)
-        assert outcome.reason == f"eager itself fails: {error}"
+        limited = ending.cause is not Cause.EXITED or ending.status == -9
+        assert (outcome.verdict, outcome.failure) == (Verdict.UNKNOWN if limited else Verdict.INVALID, None)
+        said = "eager was stopped by a limit of the judge: " if limited else f"eager itself fails: {error}"
+        assert outcome.reason.startswith(said)
 
     def test_before_anything_ran_says_nothing(self, ending: Ending, output: str, error: str, kind: Kind) -> None:
         outcome = remains(ending, [], output)
@@ -109,15 +113,6 @@ def test_a_fault_of_our_own_says_nothing_and_shows_itself() -> None:
 )
 def test_a_trial_that_never_began_says_how_it_ended(ending: Ending, says: str) -> None:
     assert remains(ending, []).reason == f"the trial ended before it began: {says}"
-
-
-def test_only_a_failure_of_the_same_kind_fails_alike() -> None:
-    outcome = Outcome(Verdict.FAILED, FAILURE)
-    assert outcome.fails_like(Fingerprint("ValueError", "size N", ("elsewhere.py:f",)))
-    assert not outcome.fails_like(Fingerprint("ValueError", "other"))
-    assert not outcome.fails_like(Fingerprint("KeyError", "size N"))
-    for verdict in (Verdict.PASSED, Verdict.INVALID, Verdict.UNKNOWN):
-        assert not Outcome(verdict, FAILURE).fails_like(FAILURE.fingerprint)
 
 
 def test_an_exit_is_labelled_by_its_phase() -> None:
