@@ -20,9 +20,9 @@ from pathlib import Path
 PACKAGE = "torchsleuth"
 AUTOLOAD = "torchsleuth_autoload"
 
-SHARED = ("errors", "torch_api")
+SHARED = ("errors", "torch_api", "operators")
 IN_ORDER = ("case", "referee", "watch", "judge", "locate", "reduce", "write")
-BESIDE = ("backends", "explain", "replay")
+BESIDE = ("backends", "explain")
 ALL_ROOMS = frozenset((*SHARED, *IN_ORDER, *BESIDE))
 
 # "__init__" as an imported room means the public API: a name taken from `torchsleuth` itself.
@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "errors": frozenset(),
     "backend_table": frozenset(),
     "torch_api": frozenset({"errors"}),
+    "operators": frozenset({"errors", "torch_api"}),
     **{room: frozenset((*SHARED, *IN_ORDER[:place])) for place, room in enumerate(IN_ORDER)},
     **{room: frozenset((*SHARED, "case", "referee", "watch", "judge")) for room in BESIDE},
     "doctor": ALL_ROOMS,

@@ -13,6 +13,7 @@ from torchsleuth.case.model import Backend, Case, Level, Storage, Surroundings, 
 from torchsleuth.case.program import render
 from torchsleuth.locate import workarounds
 from torchsleuth.locate.ladder import Component, Rung
+from torchsleuth.operators.names import aten_name
 
 VALUE = Value("torch.float32", (4,), (1,))
 
@@ -143,7 +144,8 @@ def test_the_last_resort_is_the_fastest_backend_that_was_seen_to_pass() -> None:
         ("relu", "relu"),
         ("torch._C._nn.linear", "linear"),
         ("<lambda>", ""),
+        ("torch.ops.mylib.foo.default", ""),
     ],
 )
 def test_names_of_operators(target: str, name: str) -> None:
-    assert workarounds.bare(target) == name
+    assert aten_name(target) == name

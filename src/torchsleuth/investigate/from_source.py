@@ -14,7 +14,6 @@ from pathlib import Path
 from torchsleuth.case import files
 from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.ir import Graph, operators
-from torchsleuth.case.operator_names import computes
 from torchsleuth.errors import SleuthError
 from torchsleuth.judge.base import Judge
 from torchsleuth.judge.outcome import Outcome, Verdict, is_killed_for_memory, short_of_same_memory
@@ -22,6 +21,7 @@ from torchsleuth.judge.trial import Trial, deadline_alone
 from torchsleuth.judge.verify import Verification
 from torchsleuth.locate.ladder import Component
 from torchsleuth.locate.named import line_reading
+from torchsleuth.operators.properties import computes
 from torchsleuth.reduce.oracle import OutOfBudget
 from torchsleuth.reduce.source import draws
 from torchsleuth.reduce.source.asserting import asserting

@@ -15,7 +15,6 @@ from torchsleuth.case import checks, folder
 from torchsleuth.case.failure import Failure
 from torchsleuth.case.ir import Node, operators
 from torchsleuth.case.model import Case
-from torchsleuth.case.operator_names import bare
 from torchsleuth.investigate import minimise
 from torchsleuth.investigate.afterwards import Known
 from torchsleuth.investigate.checkpoints import Checkpoints, Pace
@@ -23,6 +22,7 @@ from torchsleuth.investigate.climbing import climbed
 from torchsleuth.investigate.placing import Placing
 from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.locate.divergence import Diverging
+from torchsleuth.operators.names import base_name
 from torchsleuth.reduce.chance import Chance, measure
 from torchsleuth.reduce.facts import Facts
 from torchsleuth.reduce.journal import Journal
@@ -208,4 +208,6 @@ def culprit_left(known: Culprit, case: Case) -> Culprit:
 
 
 def _same_place(known: Culprit, node: Node) -> bool:
-    return bare(known.op or "") == bare(node.target) or (known.source is not None and known.source == node.source)
+    return base_name(known.op or "") == base_name(node.target) or (
+        known.source is not None and known.source == node.source
+    )

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from torchsleuth.case.model import Case, Code
-from torchsleuth.case.operator_names import computes
 from torchsleuth.judge.applied import Applied
+from torchsleuth.operators.properties import computes
 
 PASSES = ("pre_grad_passes", "joint_graph_passes", "post_grad_passes", "pattern")
 KERNELS = ("lowering", "fusion", "cudagraphs")

@@ -13,7 +13,6 @@ from torchsleuth.torch_api.compiling import (
     donated_inputs as donated_inputs,
     forward_metadata as forward_metadata,
     is_float_argument as is_float_argument,
-    is_foreign_operator as is_foreign_operator,
     negative_view as negative_view,
     suppresses_errors as suppresses_errors,
     with_lazy_bits_of as with_lazy_bits_of,

@@ -10,10 +10,10 @@ from enum import Enum
 from torchsleuth.case import checks
 from torchsleuth.case.ir import Op
 from torchsleuth.case.model import Backend, Case, Tensor
-from torchsleuth.case.operator_names import bare
 from torchsleuth.case.program import frame, values
 from torchsleuth.case.program.names import Names
 from torchsleuth.case.program.statements import CannotRender
+from torchsleuth.operators.names import base_name
 
 __all__ = ["CannotRender", "Form", "Rendering", "render"]
 
@@ -92,7 +92,7 @@ class Script:
         tensors = [t for t in (*case.inputs, *case.constants) if isinstance(t, Tensor)]
         self._shared = values.shared_storages(tensors)
         calls = [n for g in case.graph.all_graphs() for n in g.nodes if n.is_call]
-        self._reaches_beyond = any(bare(n.target).startswith("as_strided") for n in calls)
+        self._reaches_beyond = any(base_name(n.target).startswith("as_strided") for n in calls)
         self._all_tensors = tensors
 
     def tensor(self, tensor: Tensor, name: str, lines: list[str]) -> str:
