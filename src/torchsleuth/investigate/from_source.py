@@ -218,7 +218,7 @@ def _verified(text: str, finding: Finding, found: Found, means: Means, *, runs: 
     graph = means.largest(draft)
     repro = Repro(
         means.place / "repro.py", full, FORM, operators(graph) if graph else 0, imports, 0, proof.verified, proof.runs,
-        proof.failed_runs, proof.reason,
+        proof.failed_runs, proof.reason, source_lines=count_lines(text),
     )  # fmt: skip
     return _Placed(repro, graph)
 

@@ -102,7 +102,8 @@ class Placing:
         proof = self.verify(draft / "repro.py", failure, runs, deadline, path, finding.chance)
         final = (self.out if first else home) if proof.verified else home / "unverified"
         data_bytes = _put_in_place(draft, final)
-        return _repro(final / "repro.py", text, rendering.form, ops, rendering.imports, data_bytes, proof)
+        repro = _repro(final / "repro.py", text, rendering.form, ops, rendering.imports, data_bytes, proof)
+        return replace(repro, source_lines=rendering.source_lines)
 
     def text(self, finding: Finding, case: Case, way: Way, *, reduced: bool) -> tuple[Rendering, str]:
         """The script of a Case, and the script with its docstring."""

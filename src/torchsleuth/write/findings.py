@@ -30,12 +30,13 @@ class Repro:
     form: str
     ops: int
     imports: tuple[str, ...]
-    data_bytes: int
+    data_bytes: int  # of the file beside it
     verified: bool
     runs: int
     failed_runs: int
     reason: str = ""  # why it is not verified
     undecided: bool = False  # not verified, and some runs passed: it may come and go
+    source_lines: int = 0  # of the user's own source
 
     @property
     def lines(self) -> int:

@@ -33,6 +33,7 @@ class Rendering:
     form: Form
     imports: tuple[str, ...]  # top-level modules beside the standard library
     data: Mapping[str, Tensor] = field(default_factory=dict)  # what the data file must hold, by name
+    source_lines: int = 0  # of the user's own source, blank lines apart
 
 
 def render(
@@ -151,7 +152,8 @@ class Script:
             lines += ["torch.manual_seed(0)"]
         lines += [*self.inputs, *self.run]
         imports = {"torch", *(m for c in codes for m in c.imports if m not in _standard_library())}
-        return Rendering(_put_in(_tidy(lines), sources), form, tuple(sorted(imports)), dict(self.data))
+        own = sum(bool(line.strip()) for code in codes if code.is_users for line in code.source.splitlines())
+        return Rendering(_put_in(_tidy(lines), sources), form, tuple(sorted(imports)), dict(self.data), own)
 
 
 def _put_in(text: str, sources: Mapping[str, str]) -> str:
