@@ -32,6 +32,7 @@ from torchsleuth.reduce.source.whole import file_of, imported, text_of
 from torchsleuth.watch.found import Found
 from torchsleuth.write import repro_text
 from torchsleuth.write.findings import Culprit, Finding, Repro
+from torchsleuth.write.own_data import count_lines
 
 FORM = "frame"
 # The backend that goes no further than what is to blame: each judgement is sooner done.

@@ -35,6 +35,9 @@ class OwnData:
         return tuple(found)
 
 
+NOTHING = OwnData()
+
+
 def of_script(text: str, source_lines: int = 0) -> OwnData:
     """What the text of a script holds; how many lines are the user's own is known to who wrote it."""
     found = list(_literals(text))
@@ -94,8 +97,8 @@ def _numbers(node: ast.expr) -> list[object] | None:
 
 
 def _called(node: ast.Call) -> str:
-    function = node.func
-    return function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+    """The last word of the function that is called; empty where it has no name."""
+    return ast.unparse(node.func).rpartition(".")[2] if isinstance(node.func, (ast.Attribute, ast.Name)) else ""
 
 
 def _bits_asked(node: ast.Call) -> int:

@@ -17,7 +17,7 @@ from torchsleuth.errors import BadUsage, OutputUnwritable
 from torchsleuth.write import account, manifest, own_data, stored
 from torchsleuth.write.account import DamagedResult
 from torchsleuth.write.manifest import LeftOut, Packed
-from torchsleuth.write.own_data import OwnData
+from torchsleuth.write.own_data import NOTHING, OwnData
 from torchsleuth.write.redaction import Redactor
 
 MANIFEST = "MANIFEST.txt"
@@ -36,7 +36,7 @@ class Data(str, Enum):
 class Member:
     name: str  # in the zip
     path: Path
-    own: OwnData = OwnData()  # what its text holds of the user's
+    own: OwnData = NOTHING  # what its text holds of the user's
     binary: bool = False  # values of tensors, in a file of bytes
 
     @property
@@ -60,7 +60,7 @@ def plan(run: Path, data: Data) -> Plan:
         if why:
             left_out.append(LeftOut(name, path.lstat().st_size, why))
         else:
-            own = scripts.get(name) or (_of_case(path) if path.name in (META, GRAPH) else OwnData())
+            own = scripts.get(name) or (_of_case(path) if path.name in (META, GRAPH) else NOTHING)
             members.append(Member(name, path, own, _is_data(path.name)))
     return Plan(run, tuple(members), tuple(left_out))
 
@@ -85,8 +85,8 @@ def _of_case(path: Path) -> OwnData:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):  # said when it is packed
-        return OwnData()
-    return own_data.of_case(data) if isinstance(data, dict) else OwnData()
+        return NOTHING
+    return own_data.of_case(data) if isinstance(data, dict) else NOTHING
 
 
 def _text(path: Path) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torchsleuth.case.program import DATA_FILE
+from torchsleuth.case.program.render import DATA_FILE
 from torchsleuth.write import own_data
 from torchsleuth.write.markup import Content, Markup, copyable, page, table, tag, tiles, words
 from torchsleuth.write.pictures import bars, curve, graph

@@ -11,7 +11,8 @@ from typing import Any
 
 from torchsleuth.case.ir import Source
 from torchsleuth.locate.inside import Located
-from torchsleuth.write.findings import Finding
+from torchsleuth.write.findings import Finding, Repro
+from torchsleuth.write.own_data import of_script
 
 SCHEMA = 1
 _MOST_DIFFERENCE = 200  # lines
