@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "errors": frozenset(),
     "backend_table": frozenset(),
     "torch_api": frozenset({"errors"}),
-    "operators": frozenset({"errors", "torch_api"}),
+    "operators": frozenset(),
     **{room: frozenset((*SHARED, *IN_ORDER[:place])) for place, room in enumerate(IN_ORDER)},
     **{room: frozenset((*SHARED, "case", "referee", "watch", "judge")) for room in BESIDE},
     "doctor": ALL_ROOMS,
@@ -82,7 +82,7 @@ class Source:
 
     @property
     def starts_fast(self) -> bool:
-        return self.room in {"cli", "__init__", AUTOLOAD}
+        return self.room in {"cli", "operators", "__init__", AUTOLOAD}
 
     def absolute(self, node: ast.ImportFrom) -> str:
         """The module that a `from ... import` names, with leading dots resolved."""
