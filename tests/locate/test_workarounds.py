@@ -15,6 +15,7 @@ from torchsleuth.judge.judgement import Judged
 from torchsleuth.judge.match import Match
 from torchsleuth.locate import workarounds
 from torchsleuth.locate.ladder import Component, Rung
+from torchsleuth.operators.names import aten_name
 
 VALUE = Value("torch.float32", (4,), (1,))
 
@@ -175,7 +176,8 @@ def test_the_last_resort_is_the_fastest_backend_that_was_seen_to_pass() -> None:
         ("relu", "relu"),
         ("torch._C._nn.linear", "linear"),
         ("<lambda>", ""),
+        ("torch.ops.mylib.foo.default", ""),
     ],
 )
 def test_names_of_operators(target: str, name: str) -> None:
-    assert workarounds.bare(target) == name
+    assert aten_name(target) == name

@@ -191,5 +191,5 @@ def _written(case: Case, chosen: Chosen, bench: Bench, check: str, out: Path) ->
     reason = "" if failed == len(tried) else f"the check said so in {failed} of {len(tried)} runs"
     return Repro(
         out / "repro.py", text, form.value, operators(case.graph), rendering.imports, size, failed == len(tried),
-        len(tried), failed, reason,
+        len(tried), failed, reason, source_lines=rendering.source_lines,
     )  # fmt: skip

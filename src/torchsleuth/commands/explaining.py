@@ -21,7 +21,7 @@ from torchsleuth.explain.recompiles import dynamic_source, with_trial
 from torchsleuth.explain.records import trace_files
 from torchsleuth.explain.times import write_csv
 from torchsleuth.investigate.own_faults import Faults
-from torchsleuth.watch import launcher
+from torchsleuth.watch import launcher, missing_hooks
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.session import Options, processes
 from torchsleuth.write.explained import text
@@ -172,7 +172,10 @@ def _notes(ended: Ended, session: Path) -> list[str]:
         found.append("the program was interrupted (Ctrl-C): this is what it did until then")
     elif ended.exit_code:
         found.append(f"the program ended with {ended.exit_code}: this is what it did until then")
-    if (session / "trouble.log").exists():
+    trouble = session / "trouble.log"
+    text = trouble.read_text(encoding="utf-8", errors="replace") if trouble.exists() else ""
+    found += missing_hooks.messages(text)
+    if missing_hooks.other_trouble(text):
         found.append(
             "torchsleuth had trouble of its own while watching; see logs/watch/trouble.log, and please report it"
         )

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 from torchsleuth.commands.run import Seen
+from torchsleuth.watch import missing_hooks
 from torchsleuth.watch.found import Summary
 from torchsleuth.write.findings import Finding
 from torchsleuth.write.result import RunVerdict
@@ -23,7 +24,8 @@ def notes_of(seen: Seen) -> list[str]:
         found.append(f"the program was ended by torchsleuth: {ended.why}")
     if ended.interrupted:
         found.append("the program was interrupted (Ctrl-C)")
-    if summary.trouble:
+    found += missing_hooks.messages(summary.trouble)
+    if missing_hooks.other_trouble(summary.trouble):
         found.append("torchsleuth had trouble of its own while watching; see logs/trouble.log, and please report it")
     if summary.too_large:
         found.append(_TOO_LARGE.format(summary.too_large, " was" if summary.too_large == 1 else "s were"))

@@ -14,7 +14,6 @@ from pathlib import Path
 from torchsleuth.case import files
 from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.case.ir import Graph, operators
-from torchsleuth.case.operator_names import computes
 from torchsleuth.errors import SleuthError
 from torchsleuth.judge.base import Judge
 from torchsleuth.judge.match import Match, Target, match
@@ -23,6 +22,7 @@ from torchsleuth.judge.trial import Trial, deadline_alone
 from torchsleuth.judge.verify import Verification
 from torchsleuth.locate.ladder import Component
 from torchsleuth.locate.named import line_reading
+from torchsleuth.operators.properties import computes
 from torchsleuth.reduce.oracle import OutOfBudget
 from torchsleuth.reduce.source import draws
 from torchsleuth.reduce.source.asserting import asserting
@@ -33,6 +33,7 @@ from torchsleuth.reduce.source.whole import file_of, imported, text_of
 from torchsleuth.watch.found import Found
 from torchsleuth.write import repro_text
 from torchsleuth.write.findings import Culprit, Finding, Repro
+from torchsleuth.write.own_data import count_lines
 
 FORM = "frame"
 # The backend that goes no further than what is to blame: each judgement is sooner done.
@@ -215,7 +216,7 @@ def _verified(text: str, finding: Finding, found: Found, means: Means, *, runs: 
     graph = means.largest(draft)
     repro = Repro(
         means.place / "repro.py", full, FORM, operators(graph) if graph else 0, imports, 0, proof.verified, proof.runs,
-        proof.failed_runs, proof.reason,
+        proof.failed_runs, proof.reason, source_lines=count_lines(text),
     )  # fmt: skip
     return _Placed(repro, graph)
 

@@ -107,7 +107,8 @@ class Placing:
         final = (self.out if first else home) if proof.verified else home / "unverified"
         data_bytes = _put_in_place(draft, final)
         repro = _repro(final / "repro.py", text, rendering.form, ops, rendering.imports, data_bytes, proof)
-        placed = replace(finding, repro=replace(repro, claims=claims), claims=claims, lines=lines_of(case))
+        repro = replace(repro, claims=claims, source_lines=rendering.source_lines)
+        placed = replace(finding, repro=repro, claims=claims, lines=lines_of(case))
         assert placed.repro is not None
         return self.say_where(placed.repro, placed, case, way, reduced=reduced) if proof.verified else placed.repro
 

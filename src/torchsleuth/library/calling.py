@@ -20,7 +20,7 @@ from torchsleuth import __version__, torch_api
 from torchsleuth.explain.explanation import to_json
 from torchsleuth.explain.gather import gather
 from torchsleuth.library.called import CallExplanation
-from torchsleuth.watch import counting, guarded
+from torchsleuth.watch import counting, guarded, missing_hooks
 from torchsleuth.watch.session import Options, Outbox
 
 
@@ -78,7 +78,9 @@ class explain_with:  # noqa: N801 - used as a function
         """What was compiled so far; `value` is kept in it."""
         folder = Path(self._folder.name)
         out = Path(tempfile.mkdtemp(dir=folder))
-        found = gather([folder / "trace.log"], folder / "session", out)
+        trouble = folder / "session" / "trouble.log"
+        text = trouble.read_text(encoding="utf-8", errors="replace") if trouble.exists() else ""
+        found = gather([folder / "trace.log"], folder / "session", out, missing_hooks.messages(text))
         data = to_json(found, version=__version__, command=(), exit_code=None)
         return CallExplanation.of(data, out, [list(names) for names in self._ops], value)
 

@@ -13,7 +13,6 @@ from torchsleuth.torch_api.compiling import (
     donated_inputs as donated_inputs,
     forward_metadata as forward_metadata,
     is_float_argument as is_float_argument,
-    is_foreign_operator as is_foreign_operator,
     negative_view as negative_view,
     suppresses_errors as suppresses_errors,
     with_lazy_bits_of as with_lazy_bits_of,
@@ -97,10 +96,12 @@ from torchsleuth.torch_api.planting import (
     custom_op_functions as custom_op_functions,
     inductor_with as inductor_with,
 )
-from torchsleuth.torch_api.trials import (
+from torchsleuth.torch_api.toolchain import (
     cpp_compiler as cpp_compiler,
-    forget_compilation as forget_compilation,
     probe_vector_instructions as probe_vector_instructions,
+)
+from torchsleuth.torch_api.trials import (
+    forget_compilation as forget_compilation,
     switch_compilation as switch_compilation,
     use_caches as use_caches,
 )

@@ -14,9 +14,10 @@ from typing import Any
 from torchsleuth.case import files
 from torchsleuth.case.folder import GRAPH, META, TENSORS
 from torchsleuth.errors import BadUsage, OutputUnwritable
-from torchsleuth.write import account, manifest, stored
+from torchsleuth.write import account, manifest, own_data, stored
 from torchsleuth.write.account import DamagedResult
 from torchsleuth.write.manifest import LeftOut, Packed
+from torchsleuth.write.own_data import NOTHING, OwnData
 from torchsleuth.write.redaction import Redactor
 
 MANIFEST = "MANIFEST.txt"
@@ -35,8 +36,12 @@ class Data(str, Enum):
 class Member:
     name: str  # in the zip
     path: Path
-    holds_data: bool = False  # values of tensors, in a file of bytes or as literals
-    binary: bool = False
+    own: OwnData = NOTHING  # what its text holds of the user's
+    binary: bool = False  # values of tensors, in a file of bytes
+
+    @property
+    def holds_data(self) -> bool:
+        return self.binary or self.own.numbers > 0
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class Plan:
 
 
 def plan(run: Path, data: Data) -> Plan:
-    with_literals = set(_with_literals(run))
+    scripts = dict(_scripts(run))
     members, left_out = [], []
     for path in sorted(_files(run)):
         name = path.relative_to(run).as_posix()
@@ -55,19 +60,40 @@ def plan(run: Path, data: Data) -> Plan:
         if why:
             left_out.append(LeftOut(name, path.lstat().st_size, why))
         else:
-            binary = _is_data(path.name)
-            members.append(Member(name, path, binary or name in with_literals, binary))
+            own = scripts.get(name) or (_of_case(path) if path.name in (META, GRAPH) else NOTHING)
+            members.append(Member(name, path, own, _is_data(path.name)))
     return Plan(run, tuple(members), tuple(left_out))
 
 
-def _with_literals(run: Path) -> Iterator[str]:
-    """Repros, and the pages that quote them, which hold the data they need as literals."""
-    for entry in account.of_json(stored.read_result(run)).entries:
-        if entry.repro is not None and entry.repro.data_bytes:
-            place = PurePosixPath(entry.repro.path)
-            if not any((run / place.parent).glob(f"{_REPRO_DATA}*")):
-                yield str(place)
-                yield from ("issue.md", "report.html") if str(place) == "repro.py" else ()
+def _scripts(run: Path) -> Iterator[tuple[str, OwnData]]:
+    """Repros, and the pages that quote them, with what they hold of the user's."""
+    result = stored.read_result(run)
+    account.of_json(result)  # raises where it is damaged
+    for failure in result["failures"]:
+        if failure["repro"]:
+            place = str(PurePosixPath(failure["repro"]["path"]))
+            own = own_data.of_repro(failure["repro"], _text(run / place))
+            yield place, own
+            yield from ((page, own) for page in ("issue.md", "report.html") if place == "repro.py")
+
+
+def _of_case(path: Path) -> OwnData:
+    """What a file of a Case holds: numbers in the text of its graph, carried source in its case.json."""
+    text = _text(path)
+    if path.name == GRAPH:
+        return own_data.of_script(text)
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):  # said when it is packed
+        return NOTHING
+    return own_data.of_case(data) if isinstance(data, dict) else NOTHING
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _files(run: Path) -> Iterator[Path]:
@@ -129,7 +155,7 @@ def _fill(archive: zipfile.ZipFile, plan: Plan, redactor: Redactor) -> Packed:
     command = redactor.text(" ".join(map(str, stored.read_result(plan.run)["command"])))
     return Packed(
         redactor.text(plan.run.resolve().name), command, tuple(rows), plan.left_out, tuple(sorted(environment.items())),
-        redactor,
+        redactor, tuple((member.name, member.own) for member in plan.members if member.own.phrases),
     )  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from torchsleuth.case.ir import Source
 from torchsleuth.diagnose.claim import Claim, ClaimKind, Topic, numbered, of
 from torchsleuth.locate.inside import Located
 from torchsleuth.write import sentences
-from torchsleuth.write.findings import Finding
+from torchsleuth.write.findings import Finding, Repro
+from torchsleuth.write.own_data import of_script
 
 SCHEMA = 1
 _MOST_DIFFERENCE = 200  # lines
@@ -105,7 +106,7 @@ def _finding(finding: Finding, out: Path) -> dict[str, Any]:
             "ops": repro.ops,
             "lines": repro.lines,
             "imports": list(repro.imports),
-            "data_bytes": repro.data_bytes,
+            **_own_data(repro),
         },
         "reduction": {
             "ops_before": finding.ops_before,
@@ -114,6 +115,16 @@ def _finding(finding: Finding, out: Path) -> dict[str, Any]:
             "judged_to_smallest": finding.judged if finding.judged_to_smallest is None else finding.judged_to_smallest,
             "seconds": round(finding.seconds, 2),
         },
+    }
+
+
+def _own_data(repro: Repro) -> dict[str, int]:
+    """What of the user's data and source the repro carries, in its data file and in the script itself."""
+    own = of_script(repro.source, repro.source_lines)
+    return {
+        "data_bytes": repro.data_bytes + own.nbytes,
+        "literal_numbers": own.numbers,
+        "source_lines": own.source_lines,
     }
 
 
