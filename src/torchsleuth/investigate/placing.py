@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case
 from torchsleuth.case.program import Form, Rendering, render
 from torchsleuth.case.program.render import DATA_FILE
+from torchsleuth.investigate.published import publish, rewrite
 from torchsleuth.judge.bench import Bench, Way
 from torchsleuth.judge.environment import judge_environment
 from torchsleuth.judge.trial import deadline_for
@@ -101,7 +101,7 @@ class Placing:
         deadline = (limit or 0) * 2 + self.means.deadline
         proof = self.verify(draft / "repro.py", failure, runs, deadline, path, finding.chance)
         final = (self.out if first else home) if proof.verified else home / "unverified"
-        data_bytes = _put_in_place(draft, final)
+        text, data_bytes = publish(text, draft / DATA_FILE, final)
         return _repro(final / "repro.py", text, rendering.form, ops, rendering.imports, data_bytes, proof)
 
     def text(self, finding: Finding, case: Case, way: Way, *, reduced: bool) -> tuple[Rendering, str]:
@@ -119,8 +119,7 @@ class Placing:
     def say_where(self, repro: Repro, finding: Finding, case: Case, way: Way, *, reduced: bool = False) -> Repro:
         """The same script; its docstring says what is known by now."""
         text = self.text(finding, case, way, reduced=reduced)[1]
-        files.write_text(repro.path, text)
-        return replace(repro, source=text)
+        return replace(repro, source=rewrite(repro.path, text, repro.source))
 
     def hang_limit(self, case: Case) -> float:
         """Short enough that a hang is judged and verified several times within the budget."""
@@ -147,20 +146,6 @@ class Placing:
             deadline=deadline, jobs=self.means.jobs, flaky=chance.flaky, stopped=self.plan.stopped,
         )  # fmt: skip
         return replace(proof, reason=STOPPED) if self.plan.stopped() and not proof.verified else proof
-
-
-def _put_in_place(draft: Path, final: Path) -> int:
-    """Moves a script and its data; the bytes of the data."""
-    data = draft / DATA_FILE
-    final.mkdir(parents=True, exist_ok=True)
-    (final / DATA_FILE).unlink(missing_ok=True)
-    size = 0
-    if data.exists():
-        size = data.stat().st_size
-        with files.replacing(final / DATA_FILE) as temporary:
-            shutil.copy(data, temporary)
-    files.write_text(final / "repro.py", (draft / "repro.py").read_text(encoding="utf-8"))
-    return size
 
 
 def _repro(

@@ -77,10 +77,11 @@ class Journal:
 
     def smallest(self, *, ours: bool) -> Case | None:
         """The last Case that was noted, checked as any Case that somebody sent."""
-        if self._smallest is None:
-            return None
+        case = self._smallest["case"] if self._smallest is not None else None
+        if self._smallest is None or not isinstance(case, dict) or "check" not in case:
+            return None  # a row from before `check` was kept does not say what is compared with eager
         try:
-            return folder.from_json(self._smallest["case"], str(self._smallest["graph"]), ours=ours)
+            return folder.from_json(case, str(self._smallest["graph"]), ours=ours)
         except (DamagedCase, KeyError):
             return None
 
