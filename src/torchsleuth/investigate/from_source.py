@@ -22,12 +22,12 @@ from torchsleuth.reduce.oracle import OutOfBudget
 from torchsleuth.reduce.source.bench import ScriptBench
 from torchsleuth.reduce.source.joined import joined
 from torchsleuth.reduce.source.shrink import Shrinker, lines, size
-from torchsleuth.reduce.source.whole import file_of, text_of
+from torchsleuth.reduce.source.whole import file_of, folders_of, text_of
 from torchsleuth.watch.found import Found
 from torchsleuth.write import repro_text
 from torchsleuth.write.findings import Culprit, Finding
 
-__all__ = ["FORM", "Effort", "Folders", "Means", "folders_of", "reproduce"]
+__all__ = ["FORM", "Effort", "Folders", "Means", "reproduce"]
 
 # The backend that goes no further than what is to blame: each judgement is sooner done.
 _SOONER = {
@@ -91,15 +91,9 @@ def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
     )  # fmt: skip
 
 
-def folders_of(found: Found, path: Sequence[str]) -> list[Path]:
-    """Where the program's own modules are looked for."""
-    file = file_of(found.process)
-    return [*([file.parent] if file is not None else []), *map(Path, path)]
-
-
 def _scripts(text: str, found: Found, means: Means) -> Iterator[str]:
     """The program's own file: with its modules in it, where it has some; else as it is."""
-    whole = joined(text, folders_of(found, means.path))
+    whole = joined(text, folders_of(found.process, means.path))
     if whole is not None:
         means.effort.say(f"trying the program's own files as one script, {lines(whole)}")
         yield whole

@@ -35,6 +35,7 @@ from torchsleuth.reduce import journal
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.reduce.reducer import counted
 from torchsleuth.reduce.source.bench import ScriptBench
+from torchsleuth.reduce.source.whole import folders_of
 from torchsleuth.referee import told
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.hangs import Alone
@@ -330,7 +331,7 @@ class Investigation:
         scratch = Path(tempfile.mkdtemp(prefix="source-", dir=self._scratch))
         judge = self._judge_for(frozenset({"cpu"}), environment)
         bench = ScriptBench(
-            judge, scratch, self._source_journal(home, environment), from_source.folders_of(found, self.means.path)
+            judge, scratch, self._source_journal(home, environment), folders_of(found.process, self.means.path)
         )
         means = from_source.Means(
             bench,
