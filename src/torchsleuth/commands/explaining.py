@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchsleuth import __version__
 from torchsleuth.case import files
+from torchsleuth.commands import going_on
 from torchsleuth.commands.interruption import Interruption
 from torchsleuth.commands.output_folder import make_output_folder
 from torchsleuth.errors import BadUsage, CommandNotFound
@@ -66,7 +67,7 @@ def explain_command(
             raise BadUsage("A trace holds no program to make smaller: give --minimize the command that made it.")
         return _explain_folder(Path(command[0]), out)
     words = launcher.resolve(command)
-    out = make_output_folder(out, words)
+    out = make_output_folder(out, words, ["explain", *command] if minimize else ())
     session = out / "logs" / "watch"
     session.mkdir(parents=True)
     theirs = os.environ.get(TRACE)  # a program that is traced already goes on to be, where its user wants it
@@ -103,7 +104,10 @@ def explain_command(
             making = partial(examples, found, list(processes(session)), ended.seconds, out, wish)
             made = faults.keep(made, "making small scripts", making)
     found = replace(found, notes=(*found.notes, *faults.notes))
-    return _write(found, command, ended.exit_code, out, watched, ended, made)
+    explained = _write(found, command, ended.exit_code, out, watched, ended, made)
+    if minimize and not patience.stopped.is_set():
+        going_on.end(out, ())
+    return explained
 
 
 def _tried(found: Explanation, again: Again, trace: Path, say: Say) -> Explanation:

@@ -36,7 +36,7 @@ _TOO_LONG = (
 
 def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, Path]:
     words = launcher.resolve(command)
-    out = make_output_folder(settings.out, words)
+    out = make_output_folder(settings.out, words, ["run", *command])
     with told_apart(out), Interruption() as interruption:
         given = Run.of(command, out, settings, say, interruption)
         seen, known = _watched(words, given)

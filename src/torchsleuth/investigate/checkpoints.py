@@ -74,12 +74,14 @@ class Checkpoints:
 class Pace:
     """When to verify on the way: often enough that little is lost on Ctrl-C, seldom enough to cost little.
 
-    The first is not verified before something may have become of it: of the whole, something smaller.
+    The first is not verified before something may have become of it: of the whole, something smaller.  What follows
+    must be `times` smaller than what was tried last.
     """
 
-    def __init__(self, cost: float, whole: int) -> None:
+    def __init__(self, cost: float, whole: int, times: float = 2.0) -> None:
         self._cost = cost
         self._whole = whole  # operators
+        self._times = times
         self._in_place: int | None = None  # operators of what was tried last; None: nothing was
         self._since = time.monotonic()
 
@@ -87,15 +89,19 @@ class Pace:
         waited = time.monotonic() - self._since
         if self._in_place is None:
             return waited >= (_PATIENCE if ops < self._whole else max(_LONG, self._cost))
-        return 2 * ops <= self._in_place and waited >= _WORTH * self._cost
+        return self._times * ops <= self._in_place and waited >= _WORTH * self._cost
 
     @contextlib.contextmanager
     def spending(self, ops: int) -> Iterator[None]:
         """While a Case of so many operators is verified."""
-        self._in_place = ops
         began = time.monotonic()
         try:
             yield
         finally:
-            self._since = time.monotonic()
-            self._cost = max(1.0, self._since - began)
+            self.spent(ops, time.monotonic() - began)
+
+    def spent(self, ops: int, seconds: float) -> None:
+        """A Case of so many operators was verified in so many seconds."""
+        self._in_place = ops
+        self._since = time.monotonic()
+        self._cost = max(1.0, seconds)

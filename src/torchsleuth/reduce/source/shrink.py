@@ -171,5 +171,15 @@ def size(text: str) -> tuple[int, int, str]:
 
 
 def lines(text: str) -> str:
-    count = sum(bool(line.strip()) for line in text.splitlines())
+    count = count_lines(text)
     return f"{count} line{'s' * (count != 1)}"
+
+
+def count_lines(text: str) -> int:
+    """Lines that are not blank; a program inside a string, as `exec` takes one, counts as the lines that it has."""
+    inside = [
+        sum(bool(line.strip()) for line in node.value.splitlines()) - 1
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.lineno == node.end_lineno
+    ]
+    return sum(bool(line.strip()) for line in text.splitlines()) + sum(more for more in inside if more > 0)

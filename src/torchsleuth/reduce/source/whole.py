@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from torchsleuth.reduce.source.called_tests import calls_of, file_of_tests
@@ -22,6 +23,12 @@ def file_of(process: Process) -> Path | None:
     words = [str(word) for word in process.hello.get("argv", [])]
     script = script_of(words) if file_of_tests(words) is None else file_of_tests(words)
     return None if script is None else Path(str(process.hello.get("cwd", "."))) / script
+
+
+def folders_of(process: Process, path: Sequence[str]) -> list[Path]:
+    """Where the program's own modules are looked for."""
+    file = file_of(process)
+    return [*([file.parent] if file is not None else []), *map(Path, path)]
 
 
 def text_of(process: Process) -> str | None:
