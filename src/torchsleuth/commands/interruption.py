@@ -81,7 +81,9 @@ class Interruption:
     def __enter__(self) -> Interruption:
         for number in _CAUSES:
             with contextlib.suppress(ValueError):  # not the main thread: signals are somebody else's
-                if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                # SIGHUP is ignored under nohup.  A shell ignores SIGINT for a job in the background; who sends it
+                # there means it.
+                if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                     self._previous[number] = signal.signal(number, self._note)
         threading.Thread(target=self._supervise, name="torchsleuth-end", daemon=True).start()
         return self
