@@ -18,7 +18,8 @@ from torchsleuth.commands.pipeline import Settings
 from torchsleuth.commands.run import Run
 from torchsleuth.commands.verdict import told_of_suspect
 from torchsleuth.investigate.placing import STOPPED
-from torchsleuth.watch import launcher
+from torchsleuth.watch import hangs, launcher
+from torchsleuth.watch.hangs import Alone
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.write.findings import Finding
 from torchsleuth.write.result import RunVerdict
@@ -144,6 +145,28 @@ def test_a_program_that_is_sent_sigterm_with_the_tool_is_not_looked_into_at_leng
     assert begun == []
     assert "the program was sent SIGTERM, as the tool was" in result.notes
     assert (out / "result.json").exists()
+
+
+STUCK = """
+import json, os, pathlib, struct, sys, time
+process = pathlib.Path(os.environ["TORCHSLEUTH_WATCH"]) / "processes" / "1-1"
+process.mkdir(parents=True)
+(process / "stage").write_bytes(struct.pack("<IIdd", 3, 1, time.time() - 100, 1.0))
+(process / "hello.json").write_text(json.dumps({"pid": os.getpid(), "executable": sys.executable}))
+time.sleep(600)
+"""
+
+
+def test_a_stuck_interpreter_that_was_seen_to_hang_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could not say so itself: the watchdog is a thread of that interpreter."""
+    monkeypatch.setattr(hangs, "_STUCK_AFTER", 0.0)
+    monkeypatch.setattr(pipeline._HangJudge, "confirm", lambda *_: Alone.HANGS)
+    settings = Settings(out=tmp_path / "out", hang_after=0.1, rerun=False)
+    result, _ = pipeline.run([sys.executable, "-c", STUCK], settings, lambda _: None)
+    assert [finding.failure for finding in result.findings] == [of_hang(Phase.RUN_FORWARD)]
+    assert "the program was ended by torchsleuth: a Case of it, run alone, did not end either" in result.notes
 
 
 def test_where_running_it_again_was_cut_short_that_is_said(tmp_path: Path) -> None:

@@ -73,6 +73,24 @@ def test_the_names_of_values_and_the_sizes_do_not_matter() -> None:
     assert digest(graph("torch.sum", args=(1,))) == digest(graph("torch.sum", args=(2,)))
 
 
+def test_a_graph_that_is_compiled_again_with_symbolic_sizes_is_the_same() -> None:
+    square = Value("torch.float32", ("s77", 4), (4, 1))
+    static = graph("torch.ones_like", "torch.reshape", args=((4, 4),))
+    dynamic = Graph(
+        (
+            Node("s77", Op.PLACEHOLDER, "s77"),
+            Node("x", Op.PLACEHOLDER, "x", value=square),
+            Node("op_0", Op.CALL_FUNCTION, "torch.ones_like", (Ref("x"), (4, 4)), value=square, source=LINE),
+            Node("half", Op.CALL_FUNCTION, "operator.floordiv", (Ref("s77"), 2), source=LINE),
+            Node("op_1", Op.CALL_FUNCTION, "torch.reshape", (Ref("op_0"), (Ref("half"), 8)), value=square, source=LINE),
+            Node("output", Op.OUTPUT, "output", ((Ref("op_1"),),)),
+        )
+    )
+    assert digest(dynamic) == digest(static)
+    other = graph("torch.ones_like", "torch.flatten", args=((4, 4),))
+    assert digest(dynamic) != digest(other)
+
+
 def _renamed(args: tuple[Arg, ...]) -> tuple[Arg, ...]:
     return tuple(Ref(f"{a.name}_1") if isinstance(a, Ref) else _renamed(a) if isinstance(a, tuple) else a for a in args)
 

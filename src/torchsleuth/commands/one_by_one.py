@@ -101,7 +101,8 @@ class _Further:
             finding = self._keep(finding, self._once_more, again)
         if not (finding.reproduced or finding.eager_fails_too or self._stopped):
             finding = self.investigation.from_source(finding, found, first=self.first)
-        if again is not None and not finding.reproduced and died_only_when_compared(found, self.seen.ended):
+        died = died_only_when_compared(found, self.seen.ended)
+        if again is not None and died and not (finding.reproduced or self._stopped):
             finding = self._keep(finding, self._as_the_program_fails, again)
         if again is not None and finding.workaround is None and not (finding.eager_fails_too or self._stopped):
             finding = self._keep(finding, self._as_advised, again)
