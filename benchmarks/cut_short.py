@@ -74,7 +74,7 @@ def run(program: Path, cut: Cut, out: Path, options: Options) -> Run:
             start_new_session=True,
         )  # fmt: skip
     ended = wait_for_program(tool) + cut.seconds
-    if cut.signal_after is not None and exits_before(tool, ended):
+    if cut.signal_after is not None and not exits_before(tool, ended):
         tool.send_signal(signal.SIGINT)
     if not exits_before(tool, ended + FORGOTTEN):
         tool.kill()
