@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -331,18 +330,6 @@ def test_nor_where_nobody_reads_what_is_printed(error: str) -> None:
 
 
 # --- Ctrl-C -----------------------------------------------------------------------------------------------------------
-
-
-def test_what_is_begun_after_ctrl_c_is_ended_at_once() -> None:
-    interruption = Interruption()
-    ended: list[str] = []
-    interruption.ends(lambda: ended.append("first"))
-    interruption._stop()
-    for thread in threading.enumerate():
-        if thread.name == "ctrl-c":
-            thread.join()
-    interruption.ends(lambda: ended.append("second"))
-    assert ended == ["first", "second"]
 
 
 def test_each_ctrl_c_ends_what_runs_once_more_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

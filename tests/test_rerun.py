@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
+from torchsleuth.budget import Budget
 from torchsleuth.investigate import rerun as rerun_module
 from torchsleuth.investigate.rerun import NO_GRAPH_CACHE, Again
 from torchsleuth.judge.guarded import Guarded
@@ -113,17 +114,31 @@ def test_where_its_graphs_in_eager_do_not_end_nobody_knows_whether_it_needs_dyna
 
 @pytest.mark.parametrize(
     ("seconds", "budget", "fused", "unfused"),
-    [(1.0, 600.0, 60, 240), (100.0, 600.0, 300, 600), (400.0, 600.0, 1200, 1200), (1.0, 0.0, 60, 60)],
+    [(1.0, 600.0, 60, 240), (100.0, 600.0, 300, 600), (400.0, 600.0, 600, 600), (1.0, 20.0, 20, 20)],
 )
-def test_what_fuses_nothing_has_more_time_within_the_budget(
+def test_what_fuses_nothing_has_more_time_and_nothing_more_than_the_budget(
     seconds: float, budget: float, fused: float, unfused: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = limits_of(monkeypatch)
-    again = Again(FOREVER, tmp_path, seconds, budget)
+    again = Again(FOREVER, tmp_path, seconds, Budget.of(budget))
     again.passes_with_graphs_on("inductor")
     again.fails_in_eager()
     again.passes_with_graphs_on("eager")
-    assert [limits.deadline for limits in begun if limits] == [fused, unfused, unfused]
+    deadlines = [limits.deadline for limits in begun if limits]
+    assert deadlines == pytest.approx([fused, unfused, unfused], abs=5)
+    assert all(deadline <= budget for deadline in deadlines)
+
+
+@pytest.mark.parametrize("spent", [Budget.of(0.0), Budget.of(60.0)])
+def test_nothing_is_begun_once_the_budget_is_over(spent: Budget, tmp_path: Path) -> None:
+    spent.cancelled.set()
+    assert Again(["no such program"], tmp_path, 1.0, spent).fails_in_eager() is None
+
+
+def test_a_run_ends_at_the_budget_however_long_the_first_one_took(tmp_path: Path) -> None:
+    began = time.monotonic()
+    assert Again(FOREVER, tmp_path, 400.0, Budget.of(1.5)).with_numbers("forward").exit_code is None
+    assert time.monotonic() - began < 15
 
 
 def test_it_is_run_where_the_user_is_with_the_users_environment(

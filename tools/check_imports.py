@@ -20,13 +20,14 @@ from pathlib import Path
 PACKAGE = "torchsleuth"
 AUTOLOAD = "torchsleuth_autoload"
 
-SHARED = ("errors", "torch_api", "operators")
+SHARED = ("budget", "errors", "torch_api", "operators")
 IN_ORDER = ("case", "referee", "watch", "judge", "diagnose", "locate", "reduce", "write")
 BESIDE = ("backends", "explain")
 ALL_ROOMS = frozenset((*SHARED, *IN_ORDER, *BESIDE))
 
 # "__init__" as an imported room means the public API: a name taken from `torchsleuth` itself.
 MAY_IMPORT: dict[str, frozenset[str]] = {
+    "budget": frozenset(),
     "errors": frozenset(),
     "backend_table": frozenset(),
     "torch_api": frozenset({"errors"}),

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from torchsleuth.case.failure import Kind
+from torchsleuth.commands.interruption import Interruption
 from torchsleuth.commands.run import Run, Seen
+from torchsleuth.commands.verdict import told_of_suspect
 from torchsleuth.investigate import wrong_numbers
 from torchsleuth.investigate.contained import Contained
 from torchsleuth.investigate.investigation import Investigation
-from torchsleuth.investigate.placing import Means, Plan
+from torchsleuth.investigate.placing import STOPPED, Means, Plan
 from torchsleuth.investigate.rerun import Again
 from torchsleuth.locate import advised
 from torchsleuth.locate.ladder import Component
@@ -43,7 +45,7 @@ def looked_into(run: Run, seen: Seen) -> LookedInto:
         why = "torchsleuth itself failed before this was looked into"
         findings.append(Finding(f"f{number}", found.failure, swallowed=found.swallowed, why_not=why))
     if run.interruption.stopped.is_set():
-        notes.append("stopped by Ctrl-C: not all that was found was looked into")
+        notes.append(f"{run.interruption.said}: not all that was found was looked into")
     if len(seen.summary.found) > len(chosen):
         notes.append(f"{len(seen.summary.found) - len(chosen)} more failures were seen and not looked into")
     return LookedInto(tuple(findings), tuple(dict.fromkeys(notes)))
@@ -53,7 +55,8 @@ def _look_into(run: Run, seen: Seen, chosen: tuple[Found, ...], findings: list[F
     settings = run.settings
     means = Means.of(chosen[0].process, os.environ, seen.ended.seconds, settings.jobs)
     stopped = run.interruption.stopped.is_set
-    plan = Plan(settings.minimize, settings.budget, stopped, settings.locate, settings.capture == "1", settings.journal)
+    left = run.interruption.begin(settings.budget).left()
+    plan = Plan(settings.minimize, left, stopped, settings.locate, settings.capture == "1", settings.journal)
     with Contained(means, run.out, run.say, plan, run.known, run.faults) as investigation:
         run.interruption.ends(investigation.cancel)
         for number, found in enumerate(chosen, start=1):
@@ -61,9 +64,24 @@ def _look_into(run: Run, seen: Seen, chosen: tuple[Found, ...], findings: list[F
             what = failure.summary if failure.kind is Kind.ACCURACY else failure.fingerprint.line
             run.say(f"{failure.kind.value}: {what}")
             finding = investigation.look_into(found, f"f{number}", first=number == 1, others=len(chosen) - number)
+            known = "" if stopped() else finding.why_not
             if not plan.keep_only:
                 finding = _Further(run, seen, investigation, found, notes, first=number == 1).look(finding)
-            findings.append(finding)
+            finding = _cut_short(finding, known, run.interruption)
+            findings.append(told_of_suspect(finding, seen.ended) if found.suspect else finding)
+
+
+def _cut_short(finding: Finding, known: str, interruption: Interruption) -> Finding:
+    """The finding with what ended the work; `known` is why there is no repro, as far as that was known before."""
+    if not interruption.stopped.is_set():
+        return finding
+    why = f"{interruption.said} before it was known"
+    repro = finding.repro
+    if repro is not None and repro.reason == STOPPED:
+        finding = replace(finding, repro=replace(repro, reason=why))
+    if finding.reproduced or finding.eager_fails_too:
+        return finding
+    return replace(finding, why_not=f"{known}; {interruption.said} before more was known" if known else why)
 
 
 @dataclass(frozen=True)
@@ -83,7 +101,8 @@ class _Further:
             finding = self._keep(finding, self._once_more, again)
         if not (finding.reproduced or finding.eager_fails_too or self._stopped):
             finding = self.investigation.from_source(finding, found, first=self.first)
-        if again is not None and not finding.reproduced and died_only_when_compared(found, self.seen.ended):
+        died = died_only_when_compared(found, self.seen.ended)
+        if again is not None and died and not (finding.reproduced or self._stopped):
             finding = self._keep(finding, self._as_the_program_fails, again)
         if again is not None and finding.workaround is None and not (finding.eager_fails_too or self._stopped):
             finding = self._keep(finding, self._as_advised, again)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from torchsleuth.case.failure import Kind
 from torchsleuth.commands.conclusion import conclude
-from torchsleuth.commands.interruption import Interruption
+from torchsleuth.commands.interruption import Cause, Interruption
 from torchsleuth.commands.output_folder import give_up, make_output_folder
 from torchsleuth.commands.run import Run, Say, Seen, Settings
 from torchsleuth.errors import CommandNotFound
@@ -33,6 +36,9 @@ _TOO_LONG = (
     "shorter run with eager at once"
 )
 
+_CUT_SHORT = "{} while the program was run again to see why it failed: that is not known"
+_CANCEL_EVERY = 0.1  # seconds
+
 
 def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, Path]:
     words = launcher.resolve(command)
@@ -40,8 +46,8 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
     with told_apart(out), Interruption() as interruption:
         given = Run.of(command, out, settings, say, interruption)
         seen, known = _watched(words, given)
-        if settings.rerun and seen.ended.seconds < _LONG_RUN:
-            again = Again(words, out / "logs", seen.ended.seconds, settings.budget)
+        if settings.rerun and seen.ended.seconds < _LONG_RUN and not interruption.stopped.is_set():
+            again = Again(words, out / "logs", seen.ended.seconds, interruption.begin(settings.budget))
             interruption.ends(again.end)
             seen = _looked_at(seen, given, again)
         else:
@@ -69,13 +75,18 @@ def _watched(words: Sequence[str], given: Run) -> tuple[Seen, Journal]:
     except CommandNotFound:
         give_up(given.out)
         raise
+    given.interruption.begin(settings.budget)
+    if ended.terminated:
+        given.interruption.stop(Cause(ended.terminated))
     ended = replace(ended, why=hangs.why)
     given.faults.keep(None, "reading the log of steps", steps.look)
-    hang_judge.end()
+    hang_judge.end(lambda: hangs.judging)
     hangs.close()
     summary = summarise(session, ended.exit_code)
-    if ended.interrupted and not summary.found:
+    if (ended.interrupted or ended.terminated) and not summary.found:
         summary = replace(summary, found=hangs.interrupted())
+    if ended.stopped and not any(one.failure.kind is Kind.HANG for one in summary.found):
+        summary = replace(summary, found=(*hangs.hanging, *summary.found))  # its interpreter was stuck: it said nothing
     last = steps.unfinished()
     notes = [f"the last step that began: {component_of(last)}: {last}"] if last else []
     if settings.rerun and ended.seconds >= _LONG_RUN and ended.exit_code:
@@ -85,8 +96,13 @@ def _watched(words: Sequence[str], given: Run) -> tuple[Seen, Journal]:
 
 def _looked_at(seen: Seen, given: Run, again: Again) -> Seen:
     """With what the program shows only when it is run once more."""
+    stopped = given.interruption.stopped
     for look in (_at_cuda_graphs, _at_an_early_death, _at_numbers):
+        if stopped.is_set():
+            break
         seen = given.faults.keep(seen, "running the program once more", partial(look, seen, again, given))
+    if stopped.is_set() and not seen.summary.found:
+        seen = replace(seen, notes=(*seen.notes, _CUT_SHORT.format(given.interruption.said)))
     return seen
 
 
@@ -134,10 +150,14 @@ class _HangJudge:
         with Investigation(means, self._out, lambda _: None, plan, self.known) as self._investigation:
             return self._investigation.alone(suspect)
 
-    def end(self) -> None:
+    def end(self, judging: Callable[[], bool]) -> None:
+        """Cancels until nobody judges any more: a judge may be opened after it was first asked to end."""
         self._over.set()
-        if self._investigation is not None:
-            self._investigation.cancel()
+        while judging():
+            with suppress(RuntimeError):  # it goes through its judges while its own thread opens or closes one
+                if self._investigation is not None:
+                    self._investigation.cancel()
+            time.sleep(_CANCEL_EVERY)
 
 
 __all__ = ["Settings", "run"]

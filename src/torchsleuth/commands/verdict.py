@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torchsleuth.commands.run import Seen
 from torchsleuth.watch import missing_hooks
 from torchsleuth.watch.found import Summary
+from torchsleuth.watch.launcher import Ended
 from torchsleuth.write.findings import Finding
 from torchsleuth.write.result import RunVerdict
 
 _TOO_LARGE = (
     "{} graph{} too large to be compared with eager in the memory that is free; a smaller model or batch may be"
 )
+_NOT_KEPT = "{} more failure{} were seen and not kept: one process keeps the graphs of a limited number of them"
 
 
 def notes_of(seen: Seen) -> list[str]:
@@ -24,6 +27,10 @@ def notes_of(seen: Seen) -> list[str]:
         found.append(f"the program was ended by torchsleuth: {ended.why}")
     if ended.interrupted:
         found.append("the program was interrupted (Ctrl-C)")
+    if ended.terminated:
+        found.append(f"the program was sent {ended.terminated}, as the tool was")
+    if summary.not_kept:
+        found.append(_NOT_KEPT.format(summary.not_kept, "" if summary.not_kept == 1 else "s"))
     found += missing_hooks.messages(summary.trouble)
     if missing_hooks.other_trouble(summary.trouble):
         found.append("torchsleuth had trouble of its own while watching; see logs/trouble.log, and please report it")
@@ -32,6 +39,18 @@ def notes_of(seen: Seen) -> list[str]:
     if any(f.swallowed for f in summary.found):
         found.append("torch._dynamo.config.suppress_errors hid a failure from the program")
     return [*found, *seen.notes]
+
+
+def told_of_suspect(finding: Finding, ended: Ended) -> Finding:
+    """A stage that had not ended when the program did: it hangs only if that was confirmed, alone or while it ran."""
+    if finding.reproduced or ended.stopped:
+        return finding
+    how = f"the program ended with {ended.exit_code}"
+    if ended.interrupted or ended.terminated:
+        how = f"it was stopped with {'Ctrl-C' if ended.interrupted else ended.terminated}"
+    said = f"was still running when {how}; whether it hangs is not known"
+    why = finding.why_not if finding.eager_fails_too else "; ".join(filter(None, [said, finding.why_not]))
+    return replace(finding, failure=replace(finding.failure, summary=said), why_not=why)
 
 
 def verdict_of(seen: Seen, findings: Sequence[Finding]) -> RunVerdict:

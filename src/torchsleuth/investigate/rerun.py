@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from torchsleuth.budget import Budget
 from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.judge.guarded import Guarded
 from torchsleuth.judge.launch import Launch, Limits
@@ -24,8 +25,7 @@ _PATIENCE = 3.0  # times as long as the first run
 _LEAST = 60.0
 NO_GRAPH_CACHE = {"TORCHINDUCTOR_AUTOGRAD_CACHE": "0", "TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}
 _NUMBERS_PATIENCE = 4.0  # times longer still: each call is made several times
-# The same where nothing is fused.  All that is said of the program hangs on how it ends then, so it is worth the wait;
-# but who gave us ten minutes is not made to wait for an hour.
+# The same where nothing is fused, within the budget: what is said of the program depends on how it ends then.
 _UNFUSED_PATIENCE = 4.0
 _OFF = "compilation off"  # among the names of backends
 _FUSING = ("inductor",)
@@ -34,12 +34,13 @@ _FUSING = ("inductor",)
 class Again:
     """Runs the command with no input and its output in logs/; what it found comes back as data."""
 
-    def __init__(self, command: Sequence[str], logs: Path, seconds: float, budget: float = 0.0) -> None:
-        """`seconds` is how long the first run took; where nothing is fused it may take more, within `budget`."""
+    def __init__(self, command: Sequence[str], logs: Path, seconds: float, budget: Budget | None = None) -> None:
+        """`seconds` is how long the first run took; no run lasts longer than what is left of `budget`."""
         self._command = tuple(command)
         self._logs = logs
         self._limit = max(_LEAST, _PATIENCE * seconds)
-        self._unfused_limit = max(self._limit, min(_UNFUSED_PATIENCE * self._limit, budget))
+        self._budget = budget
+        self._unfused_limit = self._limit * (_UNFUSED_PATIENCE if budget is not None else 1.0)
         self._passed: dict[str, bool | None] = {}  # by backend
         self._lock = threading.Lock()  # held while a run is begun: there is none that `end` does not know
         self._process: Guarded | None = None
@@ -160,7 +161,7 @@ class Again:
         output, ending = self._logs / f"again-{name}.txt", session / "ending.json"
         output.write_bytes(b"")
         ending.unlink(missing_ok=True)
-        limits = Limits(limit if limit is not None else self._limit, memory=None)
+        limits = Limits(self._at_most(limit if limit is not None else self._limit), memory=None)
         process = self._begin(Launch(self._command, environment, os.getcwd(), str(output), limits, str(ending)))
         if process is None:
             return None
@@ -172,10 +173,13 @@ class Again:
         seen = Ending.read(str(ending))
         return seen.status if seen is not None and seen.cause is Cause.EXITED and not self._ended else None
 
+    def _at_most(self, limit: float) -> float:
+        return limit if self._budget is None else min(limit, self._budget.left())
+
     def _begin(self, launch: Launch) -> Guarded | None:
-        """None: it was ended before it began."""
+        """None: it was ended, or the budget was spent, before it began."""
         with self._lock:
-            if self._ended:
+            if self._ended or (self._budget is not None and self._budget.over()):
                 return None
             self._process = Guarded(launch)
             return self._process

@@ -10,6 +10,8 @@ from pathlib import Path
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, signal_name
 from torchsleuth.watch.session import Process, processes
 
+_SILENT = (Kind.ACCURACY, Kind.HANG)  # their fingerprints do not say which of them it is
+
 
 @dataclass(frozen=True)
 class Found:
@@ -42,32 +44,32 @@ class Summary:
     exit_code: int | None = None  # None: it did not end in time
     too_large: int = 0  # graphs that were not compared for want of memory
     strides: bool = False  # some result of a graph that was compared has others than eager's
+    not_kept: int = 0  # failures beyond those that one process keeps
 
 
 def summarise(session: Path, exit_code: int | None) -> Summary:
     everyone = list(processes(session))
-    found: list[Found] = []
+    found: list[tuple[str, Found]] = []  # with what tells them apart
     uncaught = ""
     for process in everyone:
         enders = [e.get("number") for e in process.of("ended-by")]
         uncaught = uncaught or next((str(e["error"]) for e in process.of("ended-by") if e.get("error")), "")
         for event in (*process.of("failure"), *process.suspects):
-            found.append(
-                Found(
-                    Failure.from_json(event["failure"]),
-                    Path(event["case"]) if event.get("case") else None,
-                    process,
-                    bool(event.get("swallowed")),
-                    event.get("number") in enders,
-                    event["event"] == "suspect",
-                    str(event.get("place", "")),
-                    seconds=float(event.get("seconds", 0.0)),
-                )
+            one = Found(
+                Failure.from_json(event["failure"]),
+                Path(event["case"]) if event.get("case") else None,
+                process,
+                bool(event.get("swallowed")),
+                event.get("number") in enders,
+                event["event"] == "suspect",
+                str(event.get("place", "")),
+                seconds=float(event.get("seconds", 0.0)),
             )
+            found.append((str(event.get("key", "")) if one.failure.kind in _SILENT else "", one))
         others = [p for p in everyone if p is not process]
         crash = _crash(process, exit_code, others)
         if crash is not None:
-            found.append(crash)
+            found.append(("", crash))
     trouble = session / "trouble.log"
     return Summary(
         len(everyone),
@@ -82,6 +84,7 @@ def summarise(session: Path, exit_code: int | None) -> Summary:
         exit_code,
         sum(len({e.get("graph") for e in p.of("too-large")}) for p in everyone),
         any(e.get("strides") for p in everyone for e in p.of("numbers")),
+        len({str(e.get("key")) for p in everyone for e in p.of("not-kept")}),
     )
 
 
@@ -112,11 +115,11 @@ def _crash(process: Process, exit_code: int | None, others: Sequence[Process]) -
     return Found(failure, case if case.is_dir() else None, process, ended_program=True)
 
 
-def _each_once(found: list[Found]) -> list[Found]:
+def _each_once(found: list[tuple[str, Found]]) -> list[Found]:
     """Ranks of one job fail alike; the first is kept.  What ended the program comes first, then what was raised."""
     kept: dict[tuple[str, str], Found] = {}
-    for one in found:
-        key = (one.failure.kind.value, one.failure.fingerprint.line)
+    for told, one in found:
+        key = (one.failure.kind.value, told or one.failure.fingerprint.line)
         if key in kept:
             if one.ended_program and not kept[key].ended_program:
                 kept[key] = replace(kept[key], ended_program=True)
