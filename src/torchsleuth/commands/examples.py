@@ -14,7 +14,8 @@ from typing import Any
 from torchsleuth.case.failure import Phase
 from torchsleuth.commands.example import Cause, Example, Means, example
 from torchsleuth.errors import JudgeBroken
-from torchsleuth.explain.explanation import Explanation, show
+from torchsleuth.explain.as_json import show
+from torchsleuth.explain.explanation import Explanation
 from torchsleuth.explain.observed import guard_key
 from torchsleuth.investigate.placing import Means as ProgramMeans
 from torchsleuth.judge.choose import open_judge
