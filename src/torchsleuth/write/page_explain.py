@@ -8,7 +8,8 @@ from typing import Any
 from torchsleuth.write.explain_words import count, how_often, no_break, no_recompilation, times, what_is_lost
 from torchsleuth.write.explained import headline
 from torchsleuth.write.markup import Content, Markup, code_lines, copyable, page, render, table, tag, tiles, words
-from torchsleuth.write.page_explain_sections import ends, other_sections, ranks
+from torchsleuth.write.page_explain_functions import functions
+from torchsleuth.write.page_explain_sections import other_sections, ranks
 from torchsleuth.write.pictures import bars, icicle
 
 _FILES = {
@@ -18,14 +19,6 @@ _FILES = {
     "generated.py": "what runs",
     "kernels.txt": "kernels by line",
 }  # fmt: skip
-
-_OUTCOMES = {
-    "compiled": ("good", "compiled whole"),
-    "broken": ("warn", "compiled in pieces"),
-    "eager": ("bad", "runs uncompiled"),
-    "failed": ("bad", "failed to compile"),
-    "not known": ("warn", "not known to have been compiled"),
-}
 
 _WORDS = (
     ("graph", "A stretch of your function that Dynamo turned into one list of operators, compiled as one."),
@@ -60,7 +53,7 @@ def explain_page(data: Mapping[str, Any]) -> str:
             ("breaks", f"Graph breaks ({len(data['breaks'])})", _breaks(data)),
             ("recompiles", f"Recompilations ({len(data['recompiles'])})", _recompiles(data)),
             *other_sections(data),
-            ("functions", f"Functions ({len(data['frames'])})", _functions(data)),
+            ("functions", f"Functions ({len(data['frames'])})", functions(data)),
             *([("ranks", f"Processes ({len(data['ranks'])})", ranks(data))] if data.get("ranks") else ()),
             ("time", "Compile time", _time(data)),
             ("graphs", f"Graphs ({data['graph_count']})", _graphs(data["graphs"])),
@@ -116,7 +109,9 @@ def _verdict(data: Mapping[str, Any]) -> Markup:
         if eager:
             text += f" {count(len(eager), 'function')} run{'s' * (len(eager) == 1)} uncompiled."
     elif data["recompiles"]:
-        text = "Functions were compiled more than once." + ("" if compiled_whole else f" Graph breaks: {whole}")
+        again = any(r["count"] for r in data["recompiles"])
+        text = "Functions were compiled more than once." if again else "The recompile limit was reached."
+        text += "" if compiled_whole else f" Graph breaks: {whole}"
     elif compiled_whole and compiled_once and all(f["compiles"] == 1 for f in data["frames"]):
         text = "No graph break and no recompilation: every function was compiled once, whole."
     else:
@@ -209,45 +204,6 @@ def _example(made: Mapping[str, Any] | None) -> Content:
     if made["path"] is None:
         return tag("p", f"No small script: {made['why_not']}.", class_="soft")
     return [tag("p", tag("b", "Alone: "), tag("code", made["path"])), copyable(made["text"])]
-
-
-def _functions(data: Mapping[str, Any]) -> Content:
-    if not data["frames"]:
-        return None
-    legend = tag(
-        "p", [[tag("span", class_=f"dot {kind}"), f"{text}   "] for kind, text in _OUTCOMES.values()], class_="soft"
-    )
-    return [legend, tag("div", _branches(_tree(data["frames"])), class_="tree")]
-
-
-def _tree(frames: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Frames below the places that the program came through to them."""
-    root: dict[str, Any] = {"frames": [], "below": {}}
-    for frame in frames:
-        here = root
-        for place in frame.get("stack", ())[-12:]:
-            here = here["below"].setdefault(place, {"frames": [], "below": {}})
-        here["frames"].append(frame)
-    return root
-
-
-def _branches(node: Mapping[str, Any]) -> Markup:
-    items = [tag("li", _leaf(frame)) for frame in node["frames"]]
-    items += [tag("li", tag("span", place, class_="place"), _branches(below)) for place, below in node["below"].items()]
-    return tag("ul", items)
-
-
-def _leaf(frame: Mapping[str, Any]) -> Content:
-    kind, text = _OUTCOMES[frame["outcome"]]
-    calls = "" if frame["calls"] is None else f", {count(frame['calls'], 'call')}"
-    size = f"{count(frame['graphs'], 'graph')}, {count(frame['ops'], 'operator')}"
-    facts = f" {size}, {ends(frame)}{calls}, {frame['seconds']:.2f} s "
-    return [
-        tag("span", class_=f"dot {kind}", title=text),
-        tag("b", frame["function"]),
-        facts,
-        tag("span", frame["source"], class_="place"),
-    ]
 
 
 def _time(data: Mapping[str, Any]) -> Content:

@@ -76,15 +76,3 @@ def ranks(data: Mapping[str, Any]) -> Content:
         parts += [tag("p", told, class_="bad"), tag("ul", [tag("li", s) for s in one["differences"]])]
     parts += [tag("p", f"Not compared: {sentence}.", class_="soft") for sentence in data.get("not_compared", ())]
     return parts
-
-
-def ends(frame: Mapping[str, Any]) -> str:
-    """How the compilations of a function ended."""
-    told = [f"compiled {times(frame.get('succeeded', frame['compiles']))}"]
-    if frame.get("failed"):
-        told.append(f"failed to compile {times(frame['failed'])}")
-    if frame.get("not_known"):
-        told.append(f"not known of {frame['not_known']}")
-    if frame.get("after_reset"):
-        told.append(f"{frame['after_reset']} after torch._dynamo.reset()")
-    return ", ".join(told)
