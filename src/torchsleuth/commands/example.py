@@ -74,7 +74,7 @@ def example(text: str, cause: Cause, path: Path, versions: str, until: float, me
         quick = written(on_backend(ast.parse(text), "eager"))  # Dynamo alone breaks and guards: no kernels are needed
         start = next((t for t in (quick, text) if t is not None and asked.show([t])[0]), None)
         if start is None:
-            return "the program's file, run alone, does not show it"
+            return asked.why_not("the program's file, run alone, does not show it")
         shrinker = Shrinker(start, asked.show, means.say, means.jobs)
         shrinker.shrink()
     except OutOfBudget:
@@ -87,7 +87,7 @@ def example(text: str, cause: Cause, path: Path, versions: str, until: float, me
             path.parent.mkdir(parents=True, exist_ok=True)
             files.write_text(path, shown[0])
             return Example(path, shown[0], asked.judged, time.monotonic() - began, shown[1])
-    return "what shows it in the program does not show it in every fresh process"
+    return asked.why_not("what shows it in the program does not show it in every fresh process")
 
 
 def _shown(small: str, cause: Cause, versions: str, asked: _Asking) -> tuple[str, bool] | None:
@@ -108,7 +108,18 @@ class _Asking:
         self._means = means
         self._until = until
         self._deadline = means.deadline
+        self._cut_short = ""
         self.judged = 0
+
+    def why_not(self, seen: str) -> str:
+        """`seen`, if the last run came to its end; one that did not has shown nothing."""
+        return f"not known whether it shows it alone: {self._cut_short}" if self._cut_short else seen
+
+    def _came_to_end(self, outcome: Outcome) -> bool:
+        ended = outcome.verdict is Verdict.PASSED
+        error = outcome.failure.summary if outcome.failure is not None else ""
+        self._cut_short = "" if ended else f"the run did not come to its end ({outcome.reason or error or 'it failed'})"
+        return ended
 
     def show(self, texts: Sequence[str]) -> list[bool]:
         """Whether torch tells of the cause when each is run, and it runs to its end."""
@@ -119,7 +130,7 @@ class _Asking:
         outcomes = self._means.judge.judge_all(trials)
         self.judged += len(texts)
         shown = [
-            outcome.verdict is Verdict.PASSED and self._cause.in_(recorded(folder / "record"))
+            self._came_to_end(outcome) and self._cause.in_(recorded(folder / "record"))
             for outcome, (_, folder) in zip(outcomes, placed, strict=True)
         ]
         for outcome in itertools.compress(outcomes, shown):
@@ -135,7 +146,7 @@ class _Asking:
         if raises:
             shown = self._cause.in_(raised(error))
         else:
-            shown = outcome.verdict is Verdict.PASSED and self._cause.in_(recorded(folder / "record"))
+            shown = self._came_to_end(outcome) and self._cause.in_(recorded(folder / "record"))
         if not shown:
             how = "as an error" if raises else "in what torch tells"
             ended = f": it ended with {outcome.reason}" if outcome.reason else ""

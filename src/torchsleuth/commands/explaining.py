@@ -190,4 +190,4 @@ def _why_nothing(session: Path) -> str:
             "nothing was seen: no process of the program imported torch with torchsleuth installed beside it; "
             "install torchsleuth into the Python that the program runs"
         )
-    return "nothing was seen: the program imported torch, but no torch.compile was reached"
+    return "nothing was seen: the program imported torch, but torch's trace of it holds no compilation"
