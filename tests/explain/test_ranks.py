@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from traces import beginning, explained, whole
 
 from command_line import environment_without_torch_settings, explain_command
 from torchsleuth.explain.compiles import Compile
 from torchsleuth.explain.operators import operators_of
 from torchsleuth.explain.owners import Owners
-from torchsleuth.explain.ranks import Comparison, Rank, compare
+from torchsleuth.explain.ranks import Comparison, Rank, compare, without_compilations
 from torchsleuth.write.explain_words import ranks_agree
 
 
@@ -49,6 +50,14 @@ def test_processes_without_a_rank_go_by_their_number() -> None:
     assert (found.unlike, found.unlike_graphs, found.not_compared) == ((), (), ())
 
 
+def test_a_process_is_one_before_and_after_it_has_a_rank(tmp_path: Path) -> None:
+    """Its first compilation comes before torch.distributed is initialised."""
+    rank = "[rank0]: 7"
+    found = explained(tmp_path, beginning(), whole("0/0"), whole("1/0", "later", first=20, process=rank))
+    assert found.processes == 1
+    assert found.comparison.ranks == ()
+
+
 @pytest.mark.parametrize(
     ("calls", "difference"),
     [
@@ -80,6 +89,13 @@ def test_a_rank_on_which_the_compilation_failed() -> None:
     failed = replace(compiled("8 rank 1", 0), compiled=False, failed="InductorError: no")
     (unlike,) = compared(compiled("7 rank 0", 0), failed).unlike_graphs
     assert unlike.differences == ("rank 1: failed; rank 0: compiled",)
+
+
+def test_a_rank_that_compiled_nothing_is_named() -> None:
+    ranks = {"7": "0", "8": "1", "9": "1", "10": "2"}  # 9 is a helper of rank 1
+    assert without_compilations([compiled("7 rank 0", 0), compiled("9", 0)], ranks) == ["2"]
+    assert without_compilations([], ranks) == []
+    assert without_compilations([compiled("6", 0)], ranks) == []  # what compiled is no rank
 
 
 def test_agreement_is_said_only_of_what_was_compared() -> None:

@@ -17,7 +17,7 @@ TORCHS_OWN = 2  # the number of a file of torch's own
 def line(data: dict[str, Any], payload: str = "", process: str = "7") -> str:
     """One record; its payload has the digest that torch writes."""
     digest = {"has_payload": hashlib.md5(payload.encode()).hexdigest()} if payload else {}
-    rank, _, pid = process.rpartition(" ")
+    rank, _, pid = process.rpartition(" ")  # "[rank0]: 7"
     head = f"{rank}V1115 11:41:53.446000 {pid} torch/_dynamo/utils.py:2350] {json.dumps({**data, **digest})}\n"
     return head + "".join(f"\t{each}\n" for each in payload.split("\n") if payload)
 

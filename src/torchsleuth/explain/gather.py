@@ -13,9 +13,11 @@ from torchsleuth.explain.explanation import Explanation, explain_compiles
 from torchsleuth.explain.graph_folders import GraphFolders
 from torchsleuth.explain.hits import add_hits
 from torchsleuth.explain.owners import Owners
+from torchsleuth.explain.ranks import without_compilations
 from torchsleuth.explain.records import Reading, read
 from torchsleuth.explain.times import Clock, Perfetto
 from torchsleuth.explain.unknowns import cut_at_start, unknowns
+from torchsleuth.watch.session import processes
 
 
 def gather(
@@ -40,6 +42,9 @@ def gather(
     if session is not None:
         add_hits(collector.compiles, session, folders.keep if folders is not None else None)
     said = list(notes)
+    if session is not None:
+        silent = without_compilations(collector.compiles, _ranks_of(session))
+        said += [f"no compilation of rank {rank} was seen, while other ranks compiled" for rank in silent]
     if reading.broken_lines:
         said.append(f"{reading.broken_lines} line(s) of the trace could not be read and were left out")
     if folders is not None and folders.left_out:
@@ -51,6 +56,11 @@ def gather(
     not_known += unknowns(collector.compiles, owners, reading.corrupt_payloads)
     use = cache_use(collector.compiles, outside, owners)
     return replace(found, outside=tuple(outside), caches=use, notes=tuple(said), not_known=tuple(not_known))
+
+
+def _ranks_of(session: Path) -> dict[str, str]:
+    """The rank of each watched process that a launcher gave one, by its number."""
+    return {str(p.hello["pid"]): str(p.hello["rank"]) for p in processes(session) if p.hello.get("rank") is not None}
 
 
 def _read_file(path: Path, collector: Collector, clock: Clock, perfetto: Perfetto | None) -> None:

@@ -79,6 +79,12 @@ def compare(compiles: Sequence[Compile], owners: Owners) -> Comparison:
     return Comparison(tuple(ranks), tuple(unlike), tuple(graphs_unlike), tuple(not_compared))
 
 
+def without_compilations(compiles: Sequence[Compile], ranks: Mapping[str, str]) -> list[str]:
+    """The ranks of which no compilation was seen although others compiled; `ranks`: by process number."""
+    compiling = {ranks.get(c.process.partition(" ")[0]) for c in compiles if c.started}
+    return sorted(set(ranks.values()) - compiling, key=lambda r: (len(r), r)) if compiling - {None} else []
+
+
 def _is_unread(compile: Compile) -> bool:
     """Whether its graph, or what became of it, is not known."""
     return is_not_known(compile) or (bool(compile.graphs) and compile.operators is None)

@@ -47,6 +47,7 @@ class Reading:
     corrupt_payloads: int = 0
     lines_before_first: int = 0  # payload lines of a record whose own line is not in the trace
     first: Record | None = None  # of the file that is being read
+    ranks: dict[str, str] = field(default_factory=dict)  # by process number, in the file that is being read
     files: dict[str, dict[int, str]] = field(default_factory=dict)
 
     def file(self, process: str, number: Any) -> str:
@@ -72,7 +73,18 @@ def holds_records(path: Path) -> bool:
     return any(_PREFIX.match(line) for line in head.split("\n"))
 
 
+def _ranks_in(path: Path) -> dict[str, str]:
+    """The rank of each process that has one: until torch.distributed is initialised its lines do not tell."""
+    ranks: dict[str, set[str]] = {}
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+        for line in lines:
+            if line.startswith("[rank") and (found := _PREFIX.match(line)) is not None:
+                ranks.setdefault(found[2], set()).add(found[1])
+    return {process: min(numbers) for process, numbers in ranks.items() if len(numbers) == 1}
+
+
 def read(path: Path, reading: Reading) -> Iterator[Record]:
+    reading.ranks = _ranks_in(path)
     # Only "\n" ends a line: a payload may hold a carriage return, which is part of what its digest was made of.
     with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
         yield from parse(lines, reading)
@@ -112,7 +124,7 @@ def _head(line: str, reading: Reading) -> _Head | None:
     except ValueError:
         reading.broken_lines += 1
         return None
-    rank = found[1] if found[1] is not None else data.get("rank")
+    rank = found[1] if found[1] is not None else data.get("rank", reading.ranks.get(found[2]))
     return data, found[2] if rank is None else f"{found[2]} rank {rank}"
 
 
