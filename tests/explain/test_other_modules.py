@@ -13,7 +13,7 @@ import torch
 from traces import TORCHS_OWN, artifact, beginning, ended, explained, graph, started
 
 from command_line import environment_without_torch_settings, explain_command, torch_script
-from torchsleuth.explain.compiles import Compile
+from torchsleuth.explain.compiles import Compile, module_guarded
 from torchsleuth.explain.guard_failures import parse_reason
 from torchsleuth.explain.owners import Owners
 from torchsleuth.explain.recompiles import Again, find_again
@@ -96,6 +96,20 @@ def test_a_hint_does_not_hide_the_users_line() -> None:
     found = parse_reason("0/0: self.n == 1   # return x  # train.py:5 in forward (HINT: make it dynamic)")
     assert found.place is not None
     assert (found.place.file, found.place.line) == ("train.py", 5)
+
+
+@pytest.mark.parametrize(
+    ("guards", "name"),
+    [
+        (GUARDS, "torch.nn.Sequential"),
+        (GUARDS.replace("torch.nn.Sequential", "timm.Block"), ""),
+        (GUARDS.replace("torch.nn.Sequential", "timm.Block") + "\n+- len(L['fn']._modules) == 2", "timm.Block"),
+        (GUARDS.replace("torch.nn.Sequential", "functools.partial"), ""),
+        ("", ""),
+    ],
+)
+def test_the_class_of_a_module_in_a_trace_alone(guards: str, name: str) -> None:
+    assert module_guarded(guards) == name
 
 
 def frame(file: str, **held: Any) -> Any:

@@ -154,7 +154,7 @@ class Collector:
 
     def _dynamo_cpp_guards_str(self, compile: Compile, record: Record) -> None:
         lines = record.payload.splitlines()
-        compile.module_class = compile.module_class or class_guarded(record.payload, "fn")
+        compile.module_class = compile.module_class or module_guarded(record.payload)
         compile.guards = sum("+- " in line and "GuardManager" not in line for line in lines)
         for line in lines:
             found = _GUARD.search(line)
@@ -205,13 +205,14 @@ def _has_frame(compile_id: str) -> bool:
     return "/" in compile_id
 
 
-_CLASS = r"""___check_type_id\(L\['{name}'\], \d+\), type=<class '([\w.]+)'>"""
+_CLASS = re.compile(r"___check_type_id\(L\['fn'\], \d+\), type=<class '([\w.]+)'>")
 
 
-def class_guarded(guards: str, name: str) -> str:
-    """The class that a local variable must have, as the guards of a frame say; "" where they do not."""
-    found = re.search(_CLASS.format(name=name), guards)
-    return found[1] if found else ""
+def module_guarded(guards: str) -> str:
+    """The class of the module that a function of torch's own calls as `fn`, by its guards; "" where it is none."""
+    found = _CLASS.search(guards)
+    is_module = found is not None and (found[1].startswith("torch.nn.") or "L['fn']._modules" in guards)
+    return found[1] if found is not None and is_module else ""
 
 
 _GUARD = re.compile(r"\+- [A-Z_]+: [^#]*?((?:L|G)\[[^#]*?)(?:,| ==| is|\)).*#\s*(\S+):(\d+) in (\S+)\s*$")
