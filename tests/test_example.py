@@ -125,6 +125,25 @@ def test_a_program_that_does_not_show_it_alone(tmp_path: Path) -> None:
     assert found == "the program's file, run alone, does not show it"
 
 
+class EndlessJudge:
+    """No run comes to its end."""
+
+    def judge_all(self, trials: Iterable[Trial]) -> list[Outcome]:
+        return [Outcome(Verdict.HARNESS_ERROR, reason="out of time after 30 s") for _ in trials]
+
+
+def test_a_run_that_did_not_end_has_shown_nothing(tmp_path: Path) -> None:
+    judge: Any = EndlessJudge()
+    means = Means(judge, lambda script: Outcome(Verdict.PASSED), tmp_path, 30.0, 1, lambda: False, lambda _: None)
+    found = example(PROGRAM, CAUSE, tmp_path / "break-1.py", "torch 2.13.0", float("inf"), means)
+    assert found == ("not known whether it shows it alone: the run did not come to its end (out of time after 30 s)")
+
+
+def test_a_fresh_process_that_did_not_end_has_shown_nothing(tmp_path: Path) -> None:
+    found = made(tmp_path, lambda script: Outcome(Verdict.HARNESS_ERROR, reason="out of time"))
+    assert found == "not known whether it shows it alone: the run did not come to its end (out of time)"
+
+
 def test_ctrl_c_is_not_called_anything_else(tmp_path: Path) -> None:
     judge: Any = ReadingJudge()
     asking = Asking(judge, tmp_path, Journal(), [])

@@ -57,7 +57,7 @@ def example(text: str, cause: Cause, path: Path, versions: str, until: float, me
         quick = written(on_backend(ast.parse(text), "eager"))  # Dynamo alone breaks and guards: no kernels are needed
         start = next((t for t in (quick, text) if t is not None and search.show([t])[0]), None)
         if start is None:
-            return "the program's file, run alone, does not show it"
+            return search.why_not("the program's file, run alone, does not show it")
         shrinker = Shrinker(start, search.show, means.say, means.jobs)
         shrinker.shrink()
     except OutOfBudget:
@@ -70,7 +70,7 @@ def example(text: str, cause: Cause, path: Path, versions: str, until: float, me
             path.parent.mkdir(parents=True, exist_ok=True)
             files.write_text(path, shown[0])
             return Example(path, shown[0], search.judged, time.monotonic() - began, shown[1])
-    return "what shows it in the program does not show it in every fresh process"
+    return search.why_not("what shows it in the program does not show it in every fresh process")
 
 
 def _shown(small: str, cause: Cause, versions: str, search: _Search) -> tuple[str, bool] | None:
@@ -94,17 +94,28 @@ class _Search:
         self._until = until
         self._deadline = means.deadline
         self._before = means.asking.judged
+        self._cut_short = ""
 
     @property
     def judged(self) -> int:
         return self._means.asking.judged - self._before
+
+    def why_not(self, seen: str) -> str:
+        """`seen`, if the last run came to its end; one that did not has shown nothing."""
+        return f"not known whether it shows it alone: {self._cut_short}" if self._cut_short else seen
+
+    def _came_to_end(self, outcome: Outcome) -> bool:
+        ended = outcome.verdict is Verdict.PASSED
+        error = outcome.failure.summary if outcome.failure is not None else ""
+        self._cut_short = "" if ended else f"the run did not come to its end ({outcome.reason or error or 'it failed'})"
+        return ended
 
     def show(self, texts: Sequence[str]) -> list[bool]:
         """Whether torch tells of the cause when each is run, and it runs to its end."""
         if time.monotonic() > self._until or self._means.stopped():
             raise OutOfBudget
         outcomes = self._means.asking.ask(texts, self._cause, self._deadline)
-        shown = [shows(outcome) for outcome in outcomes]
+        shown = [self._came_to_end(outcome) and shows(outcome) for outcome in outcomes]
         for outcome in itertools.compress(outcomes, shown):
             self._deadline = deadline_alone(outcome.seconds, self._deadline)
         return shown
@@ -118,7 +129,7 @@ class _Search:
         if raises:
             shown = self._cause.in_(raised(error))
         else:
-            shown = outcome.verdict is Verdict.PASSED and self._cause.in_(recorded(folder / "record"))
+            shown = self._came_to_end(outcome) and self._cause.in_(recorded(folder / "record"))
         if not shown:
             how = "as an error" if raises else "in what torch tells"
             ended = f": it ended with {outcome.reason}" if outcome.reason else ""

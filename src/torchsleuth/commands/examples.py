@@ -15,7 +15,8 @@ from torchsleuth.case.failure import Phase
 from torchsleuth.commands.asking import Asking, Cause
 from torchsleuth.commands.example import Example, Means, example
 from torchsleuth.errors import JudgeBroken
-from torchsleuth.explain.explanation import Explanation, show
+from torchsleuth.explain.as_json import show
+from torchsleuth.explain.explanation import Explanation
 from torchsleuth.explain.observed import guard_key
 from torchsleuth.investigate.placing import Means as ProgramMeans
 from torchsleuth.judge.choose import open_judge

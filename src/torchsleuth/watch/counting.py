@@ -28,6 +28,7 @@ from torchsleuth.torch_api import attaching, hook_table
 from torchsleuth.torch_api.hook_table import Hook
 from torchsleuth.watch import attach
 from torchsleuth.watch.guarded import guarded
+from torchsleuth.watch.module_numbers import Modules
 from torchsleuth.watch.readable import as_python
 from torchsleuth.watch.session import Outbox
 from torchsleuth.watch.tracebacks import forget_our_frames
@@ -85,6 +86,7 @@ class Counter(logging.Handler):
         self.active = True
         self._listens = False
         self._local = threading.local()
+        self._modules = Modules()
         self._starts: dict[str, int] = {}  # torch._dynamo.reset() lets compile ids begin anew
 
     @property
@@ -119,6 +121,16 @@ class Counter(logging.Handler):
     def _started(self) -> None:
         compile_id = torch_api.compile_id()
         self._starts[compile_id] = self._starts.get(compile_id, 0) + 1
+        self._tell_module(compile_id, self._again(compile_id))
+
+    def _tell_module(self, compile_id: str, again: int) -> None:
+        """Which module a frame belongs to: separately compiled modules of one class share their code."""
+        if not self._conversions:
+            return
+        found = self._modules.of(self._conversions[-1].frame)
+        if found is not None:
+            variable, kind, number = found
+            self.outbox.event("module", compile_id=compile_id, again=again, variable=variable, kind=kind, number=number)
 
     def _again(self, compile_id: str) -> int:
         return max(0, self._starts.get(compile_id, 1) - 1)
@@ -133,6 +145,7 @@ class Counter(logging.Handler):
     def _recompiles(self) -> None:
         if self._conversions:
             compile_id = torch_api.compile_id()
+            self._tell_module(compile_id, self._starts.get(compile_id, 0))
             values = values_of(getattr(self._conversions[-1].frame, "f_locals", {}))
             self.outbox.event("values", compile_id=compile_id, again=self._starts.get(compile_id, 0), values=values)
 

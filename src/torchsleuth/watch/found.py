@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, signal_name
+from torchsleuth.watch.peers import failed_by_itself, is_peer_loss, is_peer_loss_event
 from torchsleuth.watch.session import Process, processes
 
 _SILENT = (Kind.ACCURACY, Kind.HANG)  # their fingerprints do not say which of them it is
@@ -53,8 +54,13 @@ def summarise(session: Path, exit_code: int | None) -> Summary:
     uncaught = ""
     for process in everyone:
         enders = [e.get("number") for e in process.of("ended-by")]
-        uncaught = uncaught or next((str(e["error"]) for e in process.of("ended-by") if e.get("error")), "")
+        errors = [str(e["error"]) for e in process.of("ended-by") if e.get("error")]
+        if errors and (not uncaught or is_peer_loss(uncaught)):
+            uncaught = errors[0]
+        others = [p for p in everyone if p is not process]
         for event in (*process.of("failure"), *process.suspects):
+            if is_peer_loss_event(event) and any(map(failed_by_itself, others)):
+                continue
             one = Found(
                 Failure.from_json(event["failure"]),
                 Path(event["case"]) if event.get("case") else None,
@@ -66,7 +72,6 @@ def summarise(session: Path, exit_code: int | None) -> Summary:
                 seconds=float(event.get("seconds", 0.0)),
             )
             found.append((str(event.get("key", "")) if one.failure.kind in _SILENT else "", one))
-        others = [p for p in everyone if p is not process]
         crash = _crash(process, exit_code, others)
         if crash is not None:
             found.append(("", crash))
@@ -106,7 +111,7 @@ def _crash(process: Process, exit_code: int | None, others: Sequence[Process]) -
     number = -exit_code if exit_code < 0 else exit_code - 128 if exit_code > 128 else 0
     if number in _SENT_BY_OTHERS:
         return None
-    if not number and any(p.of("ended-by") for p in others):
+    if not number and any(map(failed_by_itself, others)):
         return None  # another one failed, and whoever started both (torchrun does so) ended this one for it
     mark = Fingerprint(signal_name(number) if number else "crash")
     stage = process.stages[0]  # of several threads, more likely the one that has just begun something
@@ -125,4 +130,9 @@ def _each_once(found: list[tuple[str, Found]]) -> list[Found]:
                 kept[key] = replace(kept[key], ended_program=True)
         else:
             kept[key] = one
-    return sorted(kept.values(), key=lambda f: (not f.ended_program, f.suspect, f.swallowed))
+    # A rank that lost another one comes after whatever may have ended that one.
+    return sorted(kept.values(), key=lambda f: (_lost_a_peer(f), not f.ended_program, f.suspect, f.swallowed))
+
+
+def _lost_a_peer(found: Found) -> bool:
+    return is_peer_loss(f"{found.failure.fingerprint.message} {found.failure.summary}")
