@@ -40,7 +40,7 @@ def test_the_sections_of_a_verified_failure(tmp_path: Path) -> None:
 
 def test_the_ablation_is_a_table_whatever_was_said(tmp_path: Path) -> None:
     text = issue.write(a_finding(tmp_path, repro=a_repro(tmp_path)))
-    assert "| eager | passes |  |\n| aot_eager | not judged | unknown: cancelled |\n" in text
+    assert "| eager | passes |  |\n| aot_eager | not known | unknown: cancelled |\n" in text
     assert "| inductor | fails | RuntimeError: a \\| b more |\n" in text
 
 

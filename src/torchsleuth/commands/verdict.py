@@ -58,7 +58,7 @@ def verdict_of(seen: Seen, findings: Sequence[Finding]) -> RunVerdict:
     if any(f.reproduced for f in findings):
         return RunVerdict.FAILURE
     if findings and all(f.eager_fails_too for f in findings):
-        return RunVerdict.PROGRAM_ERROR if ended.exit_code else RunVerdict.OK
+        return RunVerdict.PROGRAM_ERROR
     if findings:
         return RunVerdict.NOT_REPRODUCED
     if ended.exit_code and summary.processes:

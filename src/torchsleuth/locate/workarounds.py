@@ -240,8 +240,11 @@ def fallbacks(case: Case, named: str | None) -> list[Workaround]:
 
 def _fallback(name: str) -> Workaround:
     op = f"torch.ops.aten.{name}"
+    # Graphs in the cache were compiled without this change, which is no part of their key.
     return _pasted(
+        "import torch._inductor.config\n"
         "from torch._inductor import decomposition, lowering\n"
+        "torch._inductor.config.force_disable_caches = True\n"
         f"for name in {op}.overloads():\n"
         f"    decomposition.decompositions.pop(getattr({op}, name), None)\n"
         "decomposition.fast_random_decomps.cache_clear()\n"

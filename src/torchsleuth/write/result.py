@@ -87,8 +87,8 @@ def _finding(finding: Finding, out: Path) -> dict[str, Any]:
         "needed": list(sentences.needed(finding.claims)),
         "varies": list(sentences.varies(finding.claims)),
         "divergence": [{"op": o, "error": e, "eager_error": g} for o, e, g in finding.divergence[:_MOST_DIVERGING]],
-        "nearest_passing": finding.neighbour or None,
-        "ladder": [{"backend": r.backend, "fails": r.fails} for r in finding.rungs],
+        "nearest_passing": (finding.neighbour or None) if of(finding.claims, Topic.NEIGHBOUR) else None,
+        "ladder": [{"backend": r.backend, "fails": _fails(finding, r.backend)} for r in finding.rungs],
         "ablation": [
             {"without": one.about, "passes": one.kind is ClaimKind.NEEDED} for one in of(finding.claims, Topic.SETTING)
         ],
@@ -142,6 +142,11 @@ def _inside(finding: Finding) -> dict[str, Any] | None:
         "diff": difference(found),
         "judged": finding.judged_inside,
     }
+
+
+def _fails(finding: Finding, backend: str) -> bool | None:
+    kind = sentences.on_backend(finding.claims, backend)
+    return None if kind is None else kind is ClaimKind.FAILS
 
 
 def _claim(one: Claim) -> dict[str, Any]:
