@@ -165,7 +165,13 @@ def of_assertion(error: AssertionError, phase: Phase) -> Failure:
     """The assertion with which a repro of wrong numbers ends."""
     text = str(error)
     named = re.search(r"attribute '(dtype|shape|stride|layout|device)", text)
-    how = named.group(1) if named else "type" if "Expected type" in text or "No comparison" in text else "values"
+    if named:
+        how = named.group(1)
+    elif re.search(r"Expected type|No comparison|The length of the sequences|The keys of the mappings", text):
+        how = "type"
+    else:
+        # Where one of two numbers is no finite one, so is their difference: the referee calls that "nan".
+        how = "nan" if re.search(r"absolute difference: -?(nan|inf)", text, re.I) else "values"
     return wrong_numbers(how, phase, _trace_text(error)[-_MOST_TEXT:], _summary(error))
 
 
