@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from torchsleuth.commands.run import Seen
-from torchsleuth.watch.found import Summary
+from torchsleuth.investigate.rerun import Match
 from torchsleuth.write.findings import Finding
 from torchsleuth.write.result import RunVerdict
 
@@ -40,16 +40,16 @@ def verdict_of(seen: Seen, findings: Sequence[Finding]) -> RunVerdict:
         return RunVerdict.PROGRAM_ERROR if ended.exit_code else RunVerdict.OK
     if findings:
         return RunVerdict.NOT_REPRODUCED
-    if ended.exit_code and summary.processes:
-        return RunVerdict.PROGRAM_ERROR
-    return RunVerdict.OK if summary.graphs else RunVerdict.NOT_WATCHED
+    if seen.in_eager is not Match.SAME and (not summary.graphs or _failed_unwatched(seen)):
+        return RunVerdict.NOT_WATCHED
+    return RunVerdict.PROGRAM_ERROR if ended.exit_code else RunVerdict.OK
 
 
 def why(verdict: RunVerdict, seen: Seen, findings: Sequence[Finding]) -> list[str]:
     """The notes that the verdict itself asks for."""
     ended, summary = seen.ended, seen.summary
     if verdict is RunVerdict.NOT_WATCHED:
-        return [_why_not_watched(summary)]
+        return [_why_not_watched(seen)]
     if verdict is RunVerdict.OK:
         if summary.checked:
             return [f"no failure was seen; the numbers of {summary.checked} graphs were checked against eager"]
@@ -62,7 +62,14 @@ def why(verdict: RunVerdict, seen: Seen, findings: Sequence[Finding]) -> list[st
     return [f"{f.id}: {f.why_not}" for f in findings if f.why_not]
 
 
-def _why_not_watched(summary: Summary) -> str:
+def _failed_unwatched(seen: Seen) -> bool:
+    """By an error of the compiler's own that came from no compilation that was watched."""
+    error = seen.summary.error
+    return bool(seen.ended.exit_code) and error is not None and error.from_compiler
+
+
+def _why_not_watched(seen: Seen) -> str:
+    summary = seen.summary
     if summary.processes == 0:
         switched_off = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "1"
         if switched_off:
@@ -71,4 +78,10 @@ def _why_not_watched(summary: Summary) -> str:
             "nothing was watched: no process of the program imported torch with torchsleuth installed beside it; "
             "install torchsleuth into the Python that the program runs"
         )
-    return "nothing was watched: the program imported torch, but no torch.compile was reached"
+    if summary.error is not None and _failed_unwatched(seen):
+        return (
+            "what failed is nothing that torchsleuth can watch (AOTInductor, torch.export): the error comes from the "
+            f"compiler's own code, and not from a graph of torch.compile ({summary.error.text.splitlines()[0][:200]})"
+        )
+    failed = f"the program ended with {seen.ended.exit_code}, and " if seen.ended.exit_code else ""
+    return f"nothing was watched: {failed}the program imported torch, but no torch.compile was reached"

@@ -29,6 +29,7 @@ def watch_process(session: str) -> None:
     outbox = Outbox(Path(session), Options.load(os.environ.get(OPTIONS, "")))
     guarded.log_to(outbox.session / "trouble.log")
     outbox.hello()
+    guarded.guarded(_watch_the_end)(outbox)
     if outbox.options.eager:
         on_import("torch._dynamo", lambda _: _force_eager())
     for name, value in outbox.options.settings.items():
@@ -36,6 +37,12 @@ def watch_process(session: str) -> None:
         on_import(f"{module}config", functools.partial(_set, entry=entry, value=value))
     on_import("torch._dynamo.convert_frame", lambda _: _install(outbox))
     atexit.register(guarded.guarded(_end), outbox)
+
+
+def _watch_the_end(outbox: Outbox) -> None:
+    from torchsleuth.watch import uncaught
+
+    uncaught.watch_the_end(outbox)
 
 
 def _install(outbox: Outbox) -> None:
