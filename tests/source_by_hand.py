@@ -11,6 +11,7 @@ from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
 from torchsleuth.case.ir import Graph, Node, Op, Ref, Source, Value
 from torchsleuth.investigate.from_source import Effort, Folders, Means
 from torchsleuth.investigate.source_placing import Verify
+from torchsleuth.judge.match import Match
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial
 from torchsleuth.judge.verify import Verification
@@ -72,7 +73,7 @@ def found(tmp_path: Path, *arguments: str, text: str = PROGRAM, failure: Failure
 
 def always(script: Path, failure: Failure, runs: int, path: Sequence[str], chance: Chance) -> Verification:
     """A verifier that finds every script to fail each time."""
-    return Verification(runs, runs, True, ())
+    return Verification(runs, runs, Match.PASSED, ())
 
 
 def means_of(tmp_path: Path, judge: ReadingJudge, verify: Verify = always, say: Callable[[str], None] = print) -> Means:

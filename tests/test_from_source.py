@@ -16,6 +16,7 @@ from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
 from torchsleuth.case.ir import Source
 from torchsleuth.investigate import from_source
 from torchsleuth.investigate.investigation import Investigation, Means as ProgramMeans
+from torchsleuth.judge.match import Match
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.verify import Verification
 from torchsleuth.locate.ladder import Component
@@ -39,7 +40,7 @@ def reproduced(
     def verify(script: Path, failure: Failure, count: int, path: Sequence[str], chance: Chance) -> Verification:
         assert not judge.stopped(), "nothing is begun after Ctrl-C"
         runs.append(count)
-        return Verification(count, count if verified else 0, True, (), "" if verified else "it passes")
+        return Verification(count, count if verified else 0, Match.PASSED, (), "" if verified else "it passes")
 
     means = means_of(tmp_path, judge, verify)
     finding = Finding("f1", failure, component, why_not="no graph")

@@ -13,6 +13,7 @@ import pytest
 from source_by_hand import FAILURE, ReadingJudge, always, found, means_of
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
 from torchsleuth.investigate import checkpoints, from_source
+from torchsleuth.judge.match import Match
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.verify import Verification
 from torchsleuth.reduce.chance import Chance
@@ -151,14 +152,14 @@ def now_and_then(script: Path, failure: Failure, runs: int, path: Sequence[str],
     """Fresh processes see it in some runs; that is enough for what is known to come and go."""
     outcomes = (Outcome(Verdict.FAILED, failure), Outcome(Verdict.PASSED))
     reason = "" if chance.flaky else "it ran to its end without failing"
-    return Verification(runs, max(1, runs - 1), True, outcomes, reason, chance.flaky)
+    return Verification(runs, max(1, runs - 1), Match.PASSED, outcomes, reason, chance.flaky)
 
 
 def test_a_failure_that_comes_and_goes_is_judged_often_enough(tmp_path: Path) -> None:
     ended = from_source.reproduce(FINDING, found(tmp_path, text=PROGRAM), means_of(tmp_path, Flaky(), now_and_then))
     assert ended.chance.flaky
     assert "unused" not in repro_of(ended).source, "with one judgement each, two of three smaller ones are lost"
-    assert ended.chance.said.split(":")[0] in repro_of(ended).source
+    assert ended.chance.sentence.split(":")[0] in repro_of(ended).source
 
 
 WRONG = Failure(Kind.ACCURACY, Phase.RUN_FORWARD, Fingerprint("AssertionError", "not close"))
@@ -221,7 +222,7 @@ def test_a_script_that_fresh_processes_pass_is_followed_by_more_runs(tmp_path: P
     def verify(script: Path, failure: Failure, count: int, path: Sequence[str], chance: Chance) -> Verification:
         runs.append(count)
         if len(runs) == 2:
-            return Verification(count, 0, True, (Outcome(Verdict.PASSED),), "it ran to its end without failing")
+            return Verification(count, 0, Match.PASSED, (Outcome(Verdict.PASSED),), "it ran to its end without failing")
         return always(script, failure, count, path, chance)
 
     from_source.reproduce(FINDING, found(tmp_path, text=PROGRAM), means_of(tmp_path, ReadingJudge(), verify))

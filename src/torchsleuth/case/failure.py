@@ -217,7 +217,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def fingerprint_of(error: BaseException) -> Fingerprint:
-    root = _root(error)
+    root = root_of(error)
     if type(root).__name__ == "SubprocException":
         return _of_remote(str(root))
     # A class of the user's lives in another module once its source is carried into a repro: its bare name counts.
@@ -232,16 +232,16 @@ def _of_remote(text: str) -> Fingerprint:
     body = text.rpartition("Traceback (most recent call last):")[2]
     found = re.search(r"^([A-Za-z_][\w.]*): ?(.*(?:\n.*)?)", body, re.M)
     frames = [
-        f"{_inside_torch(f)}:{name}"
+        f"{inside_torch(f)}:{name}"
         for f, name in re.findall(r'File "([^"]+)", line \d+, in (\S+)', body)
-        if _inside_torch(f)
+        if inside_torch(f)
     ]
     if found is None:
         return Fingerprint("SubprocException", normalise(text), tuple(frames[-3:]))
     return Fingerprint(found.group(1), normalise(found.group(2)), tuple(frames[-3:]))
 
 
-def _inside_torch(file: str) -> str:
+def inside_torch(file: str) -> str:
     """The path within torch's own package, or nothing."""
     parts = re.split(r"[/\\]", file)
     places = [i for i, part in enumerate(parts[:-1]) if part == "torch"]
@@ -260,7 +260,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         now = inner if isinstance(inner, BaseException) else now.__cause__
 
 
-def _root(error: BaseException) -> BaseException:
+def root_of(error: BaseException) -> BaseException:
+    """The error inside the wrappers that say only that a backend failed."""
     root = error
     for link in _chain(error):
         root = link
@@ -272,7 +273,7 @@ def _root(error: BaseException) -> BaseException:
 def _torch_frames(trace: TracebackType | None) -> Iterator[str]:
     for frame, _ in traceback.walk_tb(trace):
         code = frame.f_code
-        place = _inside_torch(code.co_filename)
+        place = inside_torch(code.co_filename)
         if place:
             yield f"{place}:{code.co_name}"
 

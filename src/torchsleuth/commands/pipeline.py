@@ -48,6 +48,7 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
         seen, known = _watched(words, given)
         if settings.rerun and seen.ended.seconds < _LONG_RUN and not interruption.stopped.is_set():
             again = Again(words, out / "logs", seen.ended.seconds, interruption.begin(settings.budget))
+            again.compare_with(seen.summary)
             interruption.ends(again.end)
             seen = _looked_at(seen, given, again)
         else:
@@ -97,7 +98,7 @@ def _watched(words: Sequence[str], given: Run) -> tuple[Seen, Journal]:
 def _looked_at(seen: Seen, given: Run, again: Again) -> Seen:
     """With what the program shows only when it is run once more."""
     stopped = given.interruption.stopped
-    for look in (_at_cuda_graphs, _at_an_early_death, _at_numbers):
+    for look in (_at_cuda_graphs, _at_an_early_death, _at_no_graph, _at_numbers):
         if stopped.is_set():
             break
         seen = given.faults.keep(seen, "running the program once more", partial(look, seen, again, given))
@@ -124,6 +125,18 @@ def _at_an_early_death(seen: Seen, again: Again, given: Run) -> Seen:
     return replace(seen, summary=looked.summary, notes=(*seen.notes, *looked.notes))
 
 
+def _at_no_graph(seen: Seen, again: Again, given: Run) -> Seen:
+    """The program failed, and no graph of it was captured: does it fail without the compiler?"""
+    summary, ended = seen.summary, seen.ended
+    if ended.exit_code <= 0 or ended.interrupted or ended.stopped:
+        return seen
+    if summary.found or summary.graphs or not summary.processes:
+        return seen
+    given.say("the program failed, and no graph of it was captured: once more, with compilation off")
+    outcome = again.without_compiling()
+    return replace(seen, in_eager=outcome.match, notes=(*seen.notes, wrong_numbers.not_passed_in_eager(outcome)))
+
+
 def _at_numbers(seen: Seen, again: Again, given: Run) -> Seen:
     """The program says that it failed, and nothing that was seen says why."""
     summary, ended = seen.summary, seen.ended
@@ -131,7 +144,7 @@ def _at_numbers(seen: Seen, again: Again, given: Run) -> Seen:
     if not failed or summary.found or not summary.graphs or given.settings.numbers:
         return seen
     looked = wrong_numbers.look(summary, again, given.say)
-    return replace(seen, summary=looked.summary, notes=(*seen.notes, *looked.notes))
+    return replace(seen, summary=looked.summary, notes=(*seen.notes, *looked.notes), in_eager=looked.in_eager)
 
 
 class _HangJudge:

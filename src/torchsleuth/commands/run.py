@@ -9,6 +9,7 @@ from pathlib import Path
 from torchsleuth.commands.interruption import Interruption
 from torchsleuth.investigate.own_faults import Faults
 from torchsleuth.investigate.rerun import Again
+from torchsleuth.judge.match import Match
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.watch.found import Summary
 from torchsleuth.watch.launcher import Ended
@@ -59,3 +60,4 @@ class Seen:
     summary: Summary
     ended: Ended
     notes: tuple[str, ...] = ()
+    in_eager: Match = Match.UNKNOWN  # how the program ended with compilation off, compared with this run

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from torchsleuth.commands.run import Seen
+from torchsleuth.judge.match import Match
 from torchsleuth.watch import missing_hooks
-from torchsleuth.watch.found import Summary
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.write.findings import Finding
 from torchsleuth.write.result import RunVerdict
@@ -61,16 +61,16 @@ def verdict_of(seen: Seen, findings: Sequence[Finding]) -> RunVerdict:
         return RunVerdict.PROGRAM_ERROR
     if findings:
         return RunVerdict.NOT_REPRODUCED
-    if ended.exit_code and summary.processes:
-        return RunVerdict.PROGRAM_ERROR
-    return RunVerdict.OK if summary.graphs else RunVerdict.NOT_WATCHED
+    if seen.in_eager is not Match.SAME and (not summary.graphs or _failed_unwatched(seen)):
+        return RunVerdict.NOT_WATCHED
+    return RunVerdict.PROGRAM_ERROR if ended.exit_code else RunVerdict.OK
 
 
 def why(verdict: RunVerdict, seen: Seen, findings: Sequence[Finding]) -> list[str]:
     """The notes that the verdict itself asks for."""
     ended, summary = seen.ended, seen.summary
     if verdict is RunVerdict.NOT_WATCHED:
-        return [_why_not_watched(summary)]
+        return [_why_not_watched(seen)]
     if verdict is RunVerdict.OK:
         if summary.checked:
             return [f"no failure was seen; the numbers of {summary.checked} graphs were checked against eager"]
@@ -83,7 +83,14 @@ def why(verdict: RunVerdict, seen: Seen, findings: Sequence[Finding]) -> list[st
     return [f"{f.id}: {f.why_not}" for f in findings if f.why_not]
 
 
-def _why_not_watched(summary: Summary) -> str:
+def _failed_unwatched(seen: Seen) -> bool:
+    """By an error of the compiler's own that came from no compilation that was watched."""
+    error = seen.summary.error
+    return bool(seen.ended.exit_code) and error is not None and error.from_compiler
+
+
+def _why_not_watched(seen: Seen) -> str:
+    summary = seen.summary
     if summary.processes == 0:
         switched_off = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "1"
         if switched_off:
@@ -92,4 +99,10 @@ def _why_not_watched(summary: Summary) -> str:
             "nothing was watched: no process of the program imported torch with torchsleuth installed beside it; "
             "install torchsleuth into the Python that the program runs"
         )
-    return "nothing was watched: the program imported torch, but no torch.compile was reached"
+    if summary.error is not None and _failed_unwatched(seen):
+        return (
+            "what failed is nothing that torchsleuth can watch (AOTInductor, torch.export): the error comes from the "
+            f"compiler's own code, and not from a graph of torch.compile ({summary.error.text.splitlines()[0][:200]})"
+        )
+    failed = f"the program ended with {seen.ended.exit_code}, and " if seen.ended.exit_code else ""
+    return f"nothing was watched: {failed}the program imported torch, but no torch.compile was reached"

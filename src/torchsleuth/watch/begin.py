@@ -30,6 +30,7 @@ def watch_process(session: str) -> None:
     outbox = Outbox(Path(session), Options.load(os.environ.get(OPTIONS, "")))
     guarded.log_to(outbox.session / "trouble.log")
     outbox.hello()
+    guarded.guarded(_watch_the_end)(outbox)
     if outbox.options.eager:
         on_import("torch._dynamo", lambda _: _force_eager())
     for name, value in outbox.options.settings.items():
@@ -46,6 +47,12 @@ def _check_that_it_begins() -> None:
 
     if not missing_hooks.has_module(_FIRST):
         attach.report_missing_module(_FIRST)
+
+
+def _watch_the_end(outbox: Outbox) -> None:
+    from torchsleuth.watch import uncaught
+
+    uncaught.watch_the_end(outbox)
 
 
 def _install(outbox: Outbox) -> None:

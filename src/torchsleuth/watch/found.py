@@ -10,6 +10,7 @@ from pathlib import Path
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, signal_name
 from torchsleuth.watch.peers import failed_by_itself, is_peer_loss, is_peer_loss_event
 from torchsleuth.watch.session import Process, processes
+from torchsleuth.watch.uncaught import Uncaught
 
 _SILENT = (Kind.ACCURACY, Kind.HANG)  # their fingerprints do not say which of them it is
 
@@ -44,6 +45,7 @@ class Summary:
     reference: Process | None = None  # that compiled something
     exit_code: int | None = None  # None: it did not end in time
     too_large: int = 0  # graphs that were not compared for want of memory
+    error: Uncaught | None = None  # the exception that ended a watched process, one of the failures or not
     strides: bool = False  # some result of a graph that was compared has others than eager's
     not_kept: int = 0  # failures beyond those that one process keeps
 
@@ -88,9 +90,15 @@ def summarise(session: Path, exit_code: int | None) -> Summary:
         next((p for p in everyone if p.of("graph")), everyone[0] if everyone else None),
         exit_code,
         sum(len({e.get("graph") for e in p.of("too-large")}) for p in everyone),
+        _error(everyone),
         any(e.get("strides") for p in everyone for e in p.of("numbers")),
         len({str(e.get("key")) for p in everyone for e in p.of("not-kept")}),
     )
+
+
+def _error(everyone: Sequence[Process]) -> Uncaught | None:
+    told = (Uncaught.from_json(e.get("uncaught")) for p in everyone for e in p.of("ended-by"))
+    return next((one for one in told if one is not None), None)
 
 
 # Nothing that a process does to itself: somebody wanted it to end.

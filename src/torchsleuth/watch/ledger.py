@@ -18,6 +18,7 @@ from torchsleuth.watch.capture import Record
 from torchsleuth.watch.guarded import guarded
 from torchsleuth.watch.session import Outbox
 from torchsleuth.watch.tracebacks import chain, leads_to
+from torchsleuth.watch.uncaught import Uncaught
 
 _COUNTED = 1000  # different failures of one process; more are not told apart
 _REMEMBERED = 256  # exceptions that were told of, to know later which one ended the program
@@ -169,9 +170,10 @@ class Ledger:
                 known = kept()
                 same = known is not None and (leads_to(error, known) or leads_to(known, error))
             if same:
-                self.outbox.event("ended-by", number=number)
+                self.outbox.event("ended-by", number=number, uncaught=Uncaught.of(error).to_json())
                 return
-        self.outbox.event("ended-by", number=0, error=f"{type(error).__name__}: {error}"[:500])
+        text = f"{type(error).__name__}: {error}"[:500]
+        self.outbox.event("ended-by", number=0, error=text, uncaught=Uncaught.of(error).to_json())
 
 
 def _weak(error: BaseException) -> weakref.ref[BaseException] | Mark:
