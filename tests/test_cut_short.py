@@ -18,6 +18,9 @@ from torchsleuth.commands.pipeline import Settings
 from torchsleuth.commands.run import Run
 from torchsleuth.commands.verdict import told_of_suspect
 from torchsleuth.investigate.placing import STOPPED
+from torchsleuth.investigate.program_end import ProgramEnd
+from torchsleuth.investigate.rerun import RerunOutcome
+from torchsleuth.judge.match import Match
 from torchsleuth.watch import hangs, launcher
 from torchsleuth.watch.hangs import Alone
 from torchsleuth.watch.launcher import Ended
@@ -64,10 +67,11 @@ def test_what_is_verified_stays_so(given: Run, tmp_path: Path, monkeypatch: pyte
 def test_what_was_known_before_is_told_too(given: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given.interruption.begin(60.0)
 
-    def in_eager() -> None:
+    def in_eager() -> RerunOutcome:
         given.interruption.stop(Cause.BUDGET)
+        return RerunOutcome(Match.UNKNOWN, ProgramEnd(None))
 
-    given = replace(given, again=Again(fails_in_eager=in_eager, passes_with=None))  # type: ignore[arg-type]
+    given = replace(given, again=Again(without_compiling=in_eager, with_settings=None))  # type: ignore[arg-type]
     result = concluded(given, seen(tmp_path, FAILURE), monkeypatch, f1=lambda finding: finding)
     assert result.findings[0].why_not == f"{NOT_ALONE}; the budget of 60 s was spent before more was known"
 

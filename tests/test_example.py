@@ -128,19 +128,20 @@ def test_a_program_that_does_not_show_it_alone(tmp_path: Path) -> None:
 class EndlessJudge:
     """No run comes to its end."""
 
-    def judge_all(self, trials: Iterable[Trial]) -> list[Outcome]:
-        return [Outcome(Verdict.HARNESS_ERROR, reason="out of time after 30 s") for _ in trials]
+    def judge_all(self, trials: Iterable[Trial], heard: Callable[[int, Outcome], None] | None = None) -> list[Outcome]:
+        return [Outcome(Verdict.UNKNOWN, reason="out of time after 30 s") for _ in trials]
 
 
 def test_a_run_that_did_not_end_has_shown_nothing(tmp_path: Path) -> None:
     judge: Any = EndlessJudge()
-    means = Means(judge, lambda script: Outcome(Verdict.PASSED), tmp_path, 30.0, 1, lambda: False, lambda _: None)
+    asking = Asking(judge, tmp_path, Journal(), [])
+    means = Means(asking, lambda script: Outcome(Verdict.PASSED), 30.0, 1, lambda: False, lambda _: None)
     found = example(PROGRAM, CAUSE, tmp_path / "break-1.py", "torch 2.13.0", float("inf"), means)
     assert found == ("not known whether it shows it alone: the run did not come to its end (out of time after 30 s)")
 
 
 def test_a_fresh_process_that_did_not_end_has_shown_nothing(tmp_path: Path) -> None:
-    found = made(tmp_path, lambda script: Outcome(Verdict.HARNESS_ERROR, reason="out of time"))
+    found = made(tmp_path, lambda script: Outcome(Verdict.UNKNOWN, reason="out of time"))
     assert found == "not known whether it shows it alone: the run did not come to its end (out of time)"
 
 

@@ -107,7 +107,7 @@ def test_a_judge_that_is_cancelled_while_it_starts_is_not_broken(tmp_path: Path,
             canceller.start()
             outcome = judge.judge(trial("import torch\n", tmp_path / "t"))
             canceller.join()
-            assert (outcome.verdict, outcome.reason) == (Verdict.HARNESS_ERROR, "cancelled")
+            assert (outcome.verdict, outcome.reason) == (Verdict.UNKNOWN, "cancelled")
 
 
 def test_modules_of_the_program_can_be_imported(tmp_path: Path, environment: dict[str, str]) -> None:
