@@ -59,8 +59,11 @@ _RANDOM_WORDS = (
     "rrelu", "fractional_max_pool", "scaled_dot",
 )  # fmt: skip
 _RANDOM_NAMES = frozenset(
-    "lstm gru rnn_relu rnn_tanh cudnn_rnn miopen_rnn standard_gamma flash_attention_forward "
-    "efficient_attention_forward".split()
+    """
+    lstm lstm_mps gru rnn_relu rnn_tanh cudnn_rnn miopen_rnn standard_gamma sample_dirichlet binomial
+    flash_attention_forward efficient_attention_forward cudnn_attention_forward cudnn_attention_backward
+    fused_sdp_choice nested_tensor_softmax_with_shape
+    """.split()
 )
 _NOT_RANDOM = frozenset({"normalize"})  # which holds one of these words by accident
 # Normalisation and observers that update running statistics.
