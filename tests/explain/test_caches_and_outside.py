@@ -81,14 +81,23 @@ def test_measurements_alone_are_no_graph(tmp_path: Path) -> None:
 
 def test_a_compilation_without_a_frame_that_failed(tmp_path: Path) -> None:
     failed = line({"compilation_metrics": {"duration_us": 2e6, "fail_type": "InductorError", "fail_reason": "no g++"}})
-    (graph,) = explained(tmp_path, beginning(), AOTI, failed).outside
-    assert (graph.failed, graph.seconds) == ("InductorError: no g++", 2.0)
+    (made,) = explained(tmp_path, beginning(), AOTI, failed).outside
+    assert (made.failed, made.seconds) == ("InductorError: no g++", 2.0)
 
 
 def test_compiled_autograd_has_a_number_and_no_frame(tmp_path: Path) -> None:
     captured = line({"compiled_autograd_graph": {}, "compiled_autograd_id": 0}, "    sin = torch.sin(x)")
-    (graph,) = explained(tmp_path, beginning(), captured).outside
-    assert (graph.what, graph.ops, graph.id) == ("compiled autograd", 1, "!0")
+    (made,) = explained(tmp_path, beginning(), captured).outside
+    assert (made.what, made.ops, made.id) == ("compiled autograd", 1, "!0")
+
+
+def test_a_capture_without_a_frame_is_no_function(tmp_path: Path) -> None:
+    """As torch.export(strict=True) leaves it; where the trace is cut, nobody knows."""
+    captured = graph("0/0", "torch.relu(x)", "x + 1")
+    found = explained(tmp_path, beginning(), captured)
+    assert ([(g.what, g.ops) for g in found.outside], found.frames, found.not_known) == ([("Dynamo", 2)], (), ())
+    cut = explained(tmp_path, captured)
+    assert (cut.outside, len(cut.frames)) == ((), 1)
 
 
 @pytest.mark.parametrize("name", ["trace.log", "trace.txt", "trace"])

@@ -37,7 +37,7 @@ def test_the_first_compilation_of_another_module() -> None:
     found = again(of_net(0, 1), of_net(1, 2, "0/0: self.n == 1"), of_net(2, 3, "0/1: self.n == 2", "0/0: self.n == 1"))
     assert found.recompiles == ()
     (other,) = found.others
-    assert (other.count, other.instances, other.cause, other.values) == (2, 3, "self.n == 1", ("1", "2"))
+    assert (other.count, other.instances, other.causes[0], other.values) == (2, 3, "self.n == 1", ("1", "2"))
     assert "recompile_limit" in other.advice
     assert "allow_unspec_int_on_nn_module" in other.advice
 

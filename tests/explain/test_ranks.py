@@ -117,7 +117,7 @@ def test_two_ranks_of_which_one_recompiles(tmp_path: Path) -> None:
         "for n in range(2, 5 if os.environ['RANK'] == '0' else 3):\n"
         "    f(torch.ones(n))\n"
     )
-    torchrun = [str(Path(sys.executable).with_name("torchrun")), "--nproc-per-node", "2", "--master-port", "0"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
     done: subprocess.CompletedProcess[str] = explain_command(
         tmp_path, *torchrun, "rank.py", env=environment_without_torch_settings()
     )
@@ -128,3 +128,23 @@ def test_two_ranks_of_which_one_recompiles(tmp_path: Path) -> None:
     assert sorted(unlike["compiles"].values()) == [1, 3]
     assert "compiled unequally" in done.stdout
     assert "Not compiled equally often" in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.slow
+def test_two_ranks_with_different_graphs(tmp_path: Path) -> None:
+    (tmp_path / "rank.py").write_text(
+        "import os, torch\n"
+        "@torch.compile(backend='eager')\n"
+        "def f(x, last):\n"
+        "    x = torch.relu(x) + 1\n"
+        "    return torch.tanh(x) if last else x\n"
+        "f(torch.ones(3), os.environ['RANK'] == '1')\n"
+    )
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+    done = explain_command(tmp_path, *torchrun, "rank.py", env=environment_without_torch_settings())
+    assert done.returncode == 0, done.stderr
+    [unlike] = json.loads((tmp_path / "out" / "explain.json").read_text())["unlike_graphs"]
+    assert sorted(unlike["ops"].values()) == [2, 3]
+    assert "torch.tanh" in unlike["differences"][0]
+    assert "different graphs" in done.stdout
+    assert "equally often" not in (tmp_path / "out" / "report.html").read_text()

@@ -123,7 +123,7 @@ def _other(found: OtherInstance) -> dict[str, Any]:
         "class": found.module_class,
         "source": show(found.place),
         "function": found.place.function,
-        "cause": found.cause,
+        "causes": list(found.causes),
         "values": list(found.values),
         "count": found.count,
         "instances": found.instances,

@@ -45,4 +45,4 @@ def _lookups(
             yield owners.of(compile).function, lookup
     for graph in outside:
         for lookup in graph.lookups:
-            yield graph.what, lookup
+            yield "a graph without torch.compile" if graph.what == "unknown" else graph.what, lookup

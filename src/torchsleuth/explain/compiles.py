@@ -119,6 +119,19 @@ class Collector:
         """The compilation that an event belongs to."""
         return self._latest.get((record.process, record.compile_id))
 
+    def move_frameless(self, since: int) -> None:
+        """Put aside, of what was read since, the graphs that Dynamo captured without the beginning of any frame.
+
+        To be called where the trace is known not to be cut: there, a beginning that is not in it never was.
+        """
+        kept = self.compiles[:since]
+        for compile in self.compiles[since:]:
+            if compile.graphs and not compile.started and not compile.ended:
+                self.outside.add_captured(compile.process, compile.id, compile.operators, compile.lookups)
+            else:
+                kept.append(compile)
+        self.compiles = kept
+
     def _compile_of(self, record: Record) -> Compile:
         key = (record.process, record.compile_id)
         latest = self._latest.get(key)

@@ -39,6 +39,8 @@ def gather(
             first = collector.compiles[known] if known < len(collector.compiles) else None
             if (cut := cut_at_start(path.name, reading, first)) is not None:
                 not_known.append(cut)
+            elif reading.first is not None and reading.first.name == "torch_version":
+                collector.move_frameless(known)
     if session is not None:
         add_hits(collector.compiles, session, folders.keep if folders is not None else None)
     said = list(notes)

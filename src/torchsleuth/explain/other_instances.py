@@ -19,14 +19,14 @@ from torchsleuth.explain.recompile_advice import kind_of
 
 @dataclass(frozen=True)
 class OtherInstance:
-    """First compilations of other modules of one class, by the guard that failed."""
+    """First compilations of other modules of one class: of a user's class by the guard that failed."""
 
     module_class: str
     place: Place  # the function, or the line that calls the module where the function is torch's own
-    cause: str
+    causes: tuple[str, ...]  # the guards that failed
     values: tuple[str, ...]
     count: int
-    instances: int | None  # compiled of this class in all; None: the trace alone does not tell them apart
+    instances: int | None  # of this class that torch came to compile; None: the trace alone does not tell them apart
     limit_hit: bool
     compile_ids: tuple[str, ...]
     advice: str
@@ -73,7 +73,8 @@ def advice_on_instances(reason: GuardFailure, values: Sequence[str], instances: 
 
 
 def _sharing(reason: GuardFailure, values: Sequence[str]) -> str:
-    if "." not in reason.subject or {kind_of(value) for value in values} != {"int"}:
+    attribute = re.fullmatch(r"\w+(\.\w+)+", reason.subject)
+    if attribute is None or {kind_of(value) for value in values} != {"int"}:
         return ""
     return (
         f" To have one compilation serve them all: keep {reason.subject} in a tensor, or set "

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from torchsleuth.explain.cache_lookups import Lookup, lookup_of
-from torchsleuth.explain.operators import operators_of
+from torchsleuth.explain.operators import Operators, operators_of
 from torchsleuth.explain.records import Record
 
 # The records of a graph before it is lowered, in their order; only the first and the last are used for counting.
@@ -20,6 +20,7 @@ _BEGINS = re.compile(r"^(aotautograd_cache_\w+|before_pre_grad_graph|aot_(joint|
 _COMPILED = re.compile(r"^(inductor_output_code|inductor_aot\w*|fx_graph_cache_\w+)$")
 _WORK = re.compile(r"graph|_code$|^exported")
 _MEASURED = "compilation_metrics"
+_CAPTURED = "dynamo_output_graph"
 
 
 class Kept(Protocol):
@@ -55,7 +56,7 @@ class OutsideGraph:
             return "AOTInductor"
         if any(name.startswith("export") for name in self.records):
             return "torch.export"
-        return "unknown"
+        return "Dynamo" if _CAPTURED in self.records else "unknown"
 
     @property
     def function(self) -> str:
@@ -81,6 +82,11 @@ class Outside:
     @property
     def graphs(self) -> list[OutsideGraph]:
         return [graph for graph in self._graphs if graph.is_work]
+
+    def add_captured(self, process: str, compile_id: str, operators: Operators | None, lookups: list[Lookup]) -> None:
+        """A graph that Dynamo captured of no frame, as torch.export(strict=True) has it do."""
+        ops = None if operators is None else operators.number
+        self._graphs.append(OutsideGraph(process, compile_id, [_CAPTURED], ops, lookups=lookups))
 
     def take(self, record: Record, keep: Keep | None) -> None:
         if record.name == "torch_version":

@@ -11,6 +11,7 @@ from torchsleuth.explain.guard_failures import GuardFailure, parse_reason
 from torchsleuth.explain.other_instances import (
     OtherInstance,
     advice_on_instances,
+    calls_modules,
     is_other_instance,
     on_module,
 )
@@ -53,7 +54,9 @@ def find_again(compiles: Sequence[Compile], owners: Owners) -> Again:
         frame = (compile.process, compile.id.rpartition("/")[0], compile.again)
         if compile.reasons and is_other_instance(compile, before.get(frame, ())):
             reason = next(r for r in map(parse_reason, compile.reasons) if on_module(compile, r))
-            others.setdefault((owners.of_class(compile), reason.key), []).append((reason, compile))
+            # Modules of torch's own classes differ in many ways, and none of them says what to do.
+            key = "" if calls_modules(compile) or not compile.name else reason.key
+            others.setdefault((owners.of_class(compile), key), []).append((reason, compile))
         elif compile.reasons:
             reason = _cause(compile, seen.setdefault(frame, set()))
             groups.setdefault((owners.of(compile), reason.key), []).append((reason, compile))
@@ -114,6 +117,14 @@ def _other(place: Place, members: _Members, compiles: Sequence[Compile]) -> Othe
     number = len(instances) if compile.instance else None
     done = [c for _, c in members if not c.limit_hit]
     return OtherInstance(
-        compile.module_class, place, first.guard, values, len(done), number, len(done) < len(members),
-        tuple(c.id for _, c in members), advice_on_instances(first, values, number), first.hint,
-    )  # fmt: skip
+        module_class=compile.module_class,
+        place=place,
+        causes=tuple(dict.fromkeys(reason.guard for reason, _ in members)),
+        values=values,
+        count=len(done),
+        instances=number,
+        limit_hit=len(done) < len(members),
+        compile_ids=tuple(c.id for _, c in members),
+        advice=advice_on_instances(first, values, number),
+        hint=first.hint,
+    )

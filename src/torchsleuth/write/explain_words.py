@@ -38,7 +38,13 @@ def instances(found: Mapping[str, Any]) -> str:
     name = str(found["class"]).rpartition(".")[2]
     if found["instances"] is None:
         return f"several modules of class {name}, or one that was changed: the trace does not tell"
-    return f"{found['instances']} modules of class {name}"
+    # Once the limit is reached torch looks at no further one.
+    return f"{found['instances']}{' or more' if found['limit_hit'] else ''} modules of class {name}"
+
+
+def guards_in_short(causes: Sequence[str]) -> str:
+    more = f" and {count(len(causes) - 3, 'other guard')}" if len(causes) > 3 else ""
+    return "; ".join(causes[:3]) + more
 
 
 def ends_in_short(frame: Mapping[str, Any]) -> str:
@@ -50,8 +56,14 @@ def ends_in_short(frame: Mapping[str, Any]) -> str:
     return f"{frame['compiles']}x"
 
 
+_OUTSIDE = {
+    "unknown": "a part of torch that its records do not name",
+    "Dynamo": "Dynamo, asked by something other than torch.compile (torch.export with strict=True)",
+}
+
+
 def outside_in_short(graph: Mapping[str, Any]) -> str:
-    what = "a part of torch that its records do not name" if graph["what"] == "unknown" else graph["what"]
+    what = _OUTSIDE.get(graph["what"], graph["what"])
     ops = "an unknown number of operators" if graph["ops"] is None else count(graph["ops"], "operator")
     seconds = "" if graph["seconds"] is None else f", {graph['seconds']:.2f} s"
     failed = f"; failed: {' '.join(graph['failed'].split())[:160]}" if graph["failed"] else ""

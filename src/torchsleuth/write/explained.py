@@ -12,6 +12,7 @@ from torchsleuth.write.explain_words import (
     cache_numbers,
     count,
     ends_in_short,
+    guards_in_short,
     how_often,
     instances,
     ops_by_rank,
@@ -135,9 +136,11 @@ def _others(others: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield ""
         seen = f"; seen: {', '.join(found['values'][:12])}" if found["values"] else ""
         yield f"  {found['source']} in {found['function']}: {instances(found)}"
-        yield f"      {found['cause']} ({times(found['count'])}{seen})"
+        yield f"      compiled {times(found['count'])} more: {guards_in_short(found['causes'])}{seen}"
         if found["limit_hit"]:
             yield "      The limit is reached: what was compiled for none of them runs uncompiled."
+        if found["hint"]:
+            yield from _wrapped(found["hint"], "torch: ")
         yield from _wrapped(found["advice"])
     if len(others) > _MOST:
         yield f"  ... and {len(others) - _MOST} more; see the report"

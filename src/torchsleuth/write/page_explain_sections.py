@@ -37,14 +37,15 @@ def _instance(found: Mapping[str, Any]) -> Markup:
         tag(
             "header",
             tag("h3", instances(found)),
-            tag("span", f"compiled {times(found['count'])}", class_="badge warn"),
+            tag("span", f"compiled {times(found['count'])} more", class_="badge warn"),
             tag("span", f"{found['source']} in {found['function']}", class_="place"),
         ),
-        tag("p", "The guard that tells them apart: ", tag("code", found["cause"])),
+        tag("p", "What tells them apart: ", [[tag("code", cause), " "] for cause in found["causes"][:20]]),
         tag("p", tag("b", "Values seen: "), values) if values else None,
         tag("p", "The limit is reached: what was compiled for none of them runs uncompiled.", class_="bad")
         if found["limit_hit"]
         else None,
+        tag("p", tag("b", "torch: "), found["hint"]) if found["hint"] else None,
         tag("p", tag("b", "What to do: "), found["advice"], class_="do"),
         class_="card",
     )
