@@ -179,7 +179,7 @@ def test_where_the_programs_file_cannot_be_made_smaller_it_is_the_script_itself(
     repro = Repro(tmp_path / "repro.py", "", "frame", 1, ("torch",), 0, True, 3, 3)
 
     def reproduce(finding: Finding, found: Found, means: from_source.Means) -> Finding:
-        if means.minimize:
+        if means.effort.minimize:
             raise KeyError("ours")
         return replace(finding, repro=repro)
 

@@ -21,6 +21,7 @@ from torchsleuth.judge.outcome import Outcome, Verdict, of_exit
 
 # What faulthandler.dump_traceback_later(..., exit=True) prints before it ends the process: a script that stops itself.
 _STOPPED_ITSELF = "Timeout ("
+_ILL_FORMED = {"NameError", "SyntaxError", "IndentationError", "ImportError", "ModuleNotFoundError"}
 
 
 def read_outcome(order: Order) -> Outcome:
@@ -51,7 +52,7 @@ def judge_remains(ending: Ending | None, events: list[dict[str, Any]], output: s
             return say(Verdict.FAILED, failure.fingerprint.line, failure)
         case "eager-failed":
             failure = Failure.from_json(last["failure"])
-            return say(Verdict.INVALID, f"eager itself fails: {failure.fingerprint.line}")
+            return say(Verdict.INVALID, f"{_whose(failure)}: {failure.fingerprint.line}")
         case "harness-error":
             return say(Verdict.HARNESS_ERROR, str(last["text"]))
     if ending is None:
@@ -64,6 +65,15 @@ def judge_remains(ending: Ending | None, events: list[dict[str, Any]], output: s
             failure = how_it_ended(ending, output, phase)
             return say(Verdict.INVALID, f"eager itself fails: {failure.fingerprint.line}")
     return say(Verdict.HARNESS_ERROR, f"the trial ended before it began: {_describe(ending)}")
+
+
+def _whose(failure: Failure) -> str:
+    """A script with a name that nothing binds was written wrongly, or lost a line: eager has no part in that."""
+    if failure.fingerprint.error in _ILL_FORMED:
+        return "the script is ill-formed"
+    if failure.fingerprint.error.endswith("BrokenInvariant"):
+        return "no correct program makes such a tensor"
+    return "eager itself fails"
 
 
 def how_it_ended(ending: Ending, output: str, phase: Phase) -> Failure:

@@ -18,6 +18,7 @@ from torchsleuth.case.program.statements import CannotRender
 __all__ = ["CannotRender", "Form", "Rendering", "render"]
 
 DATA_FILE = "repro_data.pt"
+_NEED_NUMPY = {"numpy", "from_numpy"}  # what torch imports numpy for
 _MOST_ROOM = 2**24  # elements: more is not made only for the sake of what lies behind a view
 
 
@@ -151,6 +152,8 @@ class Script:
             lines += ["torch.manual_seed(0)"]
         lines += [*self.inputs, *self.run]
         imports = {"torch", *(m for c in codes for m in c.imports if m not in _standard_library())}
+        if any(bare(n.target) in _NEED_NUMPY for g in self.case.graph.all_graphs() for n in g.nodes if n.is_call):
+            imports.add("numpy")
         return Rendering(_put_in(_tidy(lines), sources), form, tuple(sorted(imports)), dict(self.data))
 
 
