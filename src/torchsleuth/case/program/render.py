@@ -146,7 +146,8 @@ class Script:
             lines += [f"<<carried {number}>>", ""]
         lines += self.definitions
         seeded = any("rand" in line for line in self.inputs) and not self.case.phase.compiling
-        if self.data and self.case.check is None:  # else it is read anew for each of the two runs
+        # Where two runs are compared, each reads it anew; what stands outside of them reads it once.
+        if self.data and (self.case.check is None or any('data["' in line for line in self.inputs)):
             lines += [f'data = torch.load("{DATA_FILE}", weights_only=True)']
         if seeded:
             lines += ["torch.manual_seed(0)"]
