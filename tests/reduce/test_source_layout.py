@@ -95,5 +95,5 @@ def test_a_program_in_a_string_is_written_and_counted_as_its_lines() -> None:
     assert ast.dump(ast.parse(written)) == ast.dump(ast.parse(text))
     assert "\nprint(f(1))\n" in written
     assert "say('one\\n')" in written
-    assert count_lines(text) == count_lines(written) == 5
-    assert lines(text) == "5 lines"
+    assert count_lines(text) == count_lines(written) == 6
+    assert lines(text) == "6 lines"
