@@ -155,6 +155,11 @@ def test_what_a_script_needs_besides_torch_is_said() -> None:
     assert whole.imported("import os, numpy as np\nfrom torch import nn\nfrom . import x\n") == ("numpy", "torch")
 
 
+@pytest.mark.parametrize("text", ["import torch\ntorch.ones(2).numpy()\n", "import torch\nf = torch.from_numpy\n"])
+def test_what_calls_numpy_through_torch_needs_it(text: str) -> None:
+    assert whole.imported(text) == ("numpy", "torch")
+
+
 def test_a_line_is_found_by_how_it_reads(tmp_path: Path) -> None:
     file = tmp_path / "x.py"
     file.write_text("a = f( 'x' )\nb = 1\nb = 1\n    c = g(a)  # why\n")

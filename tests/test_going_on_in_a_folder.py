@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,16 @@ def test_a_repro_that_was_not_arrived_at_again_is_set_aside(tmp_path: Path) -> N
     begun(tmp_path / "out")
     going_on.end(out, [])
     assert [p.name for p in out.iterdir()] == ["earlier-repro.py"]
+
+
+def test_a_repro_of_this_run_stays_although_the_result_does_not_name_it(tmp_path: Path) -> None:
+    """A fault of our own may have cost the finding, and not what was verified before."""
+    out = begun(tmp_path / "out")
+    (out / "repro.py").write_text("of an earlier run")
+    begun(tmp_path / "out")
+    os.utime(out / "repro.py", ns=(1, 1))
+    going_on.end(out, [])
+    assert [p.name for p in out.iterdir()] == ["repro.py"]
 
 
 def test_a_mark_that_cannot_be_read_is_none(tmp_path: Path) -> None:

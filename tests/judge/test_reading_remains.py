@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,21 @@ def test_eager_that_raised_is_invalid_and_carries_no_failure() -> None:
     outcome = remains(OK, [EAGER[0], {"event": "eager-failed", "seconds": 1.0, "failure": FAILURE.to_json()}])
     assert (outcome.verdict, outcome.failure) == (Verdict.INVALID, None)
     assert outcome.reason == "eager itself fails: ValueError: size N"
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        ("NameError", "the script is ill-formed: NameError: size N"),
+        ("ModuleNotFoundError", "the script is ill-formed: ModuleNotFoundError: size N"),
+        ("torchsleuth.judge.invariants.BrokenInvariant", "no correct program makes such a tensor"),
+    ],
+)
+def test_a_script_that_is_broken_is_not_told_as_a_fault_of_eager(error: str, says: str) -> None:
+    failure = replace(FAILURE, fingerprint=replace(FAILURE.fingerprint, error=error))
+    outcome = remains(OK, [EAGER[0], {"event": "eager-failed", "seconds": 1.0, "failure": failure.to_json()}])
+    assert (outcome.verdict, outcome.failure) == (Verdict.INVALID, None)
+    assert outcome.reason.startswith(says)
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,7 @@ class Failure:
 _WRAPPERS = {"BackendCompilerFailed", "InductorError", "LoweringException", "SubprocException", "TorchRuntimeError"}
 _OUT_OF_MEMORY = re.compile(r"can't allocate memory|out of memory|Cannot allocate memory|MemoryError|bad_alloc", re.I)
 _MOST_MESSAGE = 400
+_INTERNAL_ASSERT = "INTERNAL ASSERT FAILED"
 # A warning of a C++ compiler: where it was included from, what it says, the lines that it shows, and its notes.
 _CONTEXT = r"(?:In file included from .*\n|[ \t]+from .*\n|\S+: (?:In|At) .*:\n|\S+:\d+:\d+:\s+required from .*\n)*"
 _SHOWN = r"(?:[ \t]*\d* \|.*\n)*"
@@ -134,6 +135,9 @@ def _first_line(text: str) -> str:
     said = f": {compiler.partition('error: ')[2]}" if compiler else ""
     if lines[0].endswith("raised:") and len(lines) > 1:
         said = f" {lines[1]}"  # "backend='inductor' raised:" alone says nothing
+    asserted = next((line for line in lines if _INTERNAL_ASSERT in line), "")
+    if asserted and _INTERNAL_ASSERT not in lines[0]:  # the fault, under what only says where it was met
+        said = f"{'' if lines[0].endswith((':', '.')) else ':'} {asserted}"
     return (lines[0].partition(" Stack trace: File ")[0] + said)[:300]
 
 

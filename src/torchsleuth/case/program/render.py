@@ -18,6 +18,7 @@ from torchsleuth.operators.names import base_name
 __all__ = ["CannotRender", "Form", "Rendering", "render"]
 
 DATA_FILE = "repro_data.pt"
+_NEED_NUMPY = {"numpy", "from_numpy"}  # what torch imports numpy for
 _MOST_ROOM = 2**24  # elements: more is not made only for the sake of what lies behind a view
 
 
@@ -146,13 +147,16 @@ class Script:
             lines += [f"<<carried {number}>>", ""]
         lines += self.definitions
         seeded = any("rand" in line for line in self.inputs) and not self.case.phase.compiling
-        if self.data and self.case.check is None:  # else it is read anew for each of the two runs
+        # Where two runs are compared, each reads it anew; what stands outside of them reads it once.
+        if self.data and (self.case.check is None or any('data["' in line for line in self.inputs)):
             lines += [f'data = torch.load("{DATA_FILE}", weights_only=True)']
         if seeded:
             lines += ["torch.manual_seed(0)"]
         lines += [*self.inputs, *self.run]
         imports = {"torch", *(m for c in codes for m in c.imports if m not in _standard_library())}
         own = sum(bool(line.strip()) for code in codes if code.is_users for line in code.source.splitlines())
+        if any(base_name(n.target) in _NEED_NUMPY for g in self.case.graph.all_graphs() for n in g.nodes if n.is_call):
+            imports.add("numpy")
         return Rendering(_put_in(_tidy(lines), sources), form, tuple(sorted(imports)), dict(self.data), own)
 
 

@@ -177,9 +177,15 @@ def lines(text: str) -> str:
 
 def count_lines(text: str) -> int:
     """Lines that are not blank; a program inside a string, as `exec` takes one, counts as the lines that it has."""
-    inside = [
-        sum(bool(line.strip()) for line in node.value.splitlines()) - 1
+    strings = [
+        node.value
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.lineno == node.end_lineno
     ]
-    return sum(bool(line.strip()) for line in text.splitlines()) + sum(more for more in inside if more > 0)
+    # Written over several lines, a string that ends with one has its closing quotes on a line of their own.
+    more = sum(
+        sum(bool(line.strip()) for line in value.split("\n")) - (not value.endswith("\n"))
+        for value in strings
+        if value.count("\n") > 1
+    )
+    return sum(bool(line.strip()) for line in text.splitlines()) + more

@@ -11,6 +11,7 @@ from torchsleuth.reduce.source.called_tests import calls_of, file_of_tests
 from torchsleuth.watch.launcher import script_of
 from torchsleuth.watch.session import Process
 
+_NEED_NUMPY = {"numpy", "from_numpy"}  # methods and functions of torch's
 _MOST = 200_000  # characters of a file that is worth trying
 # For a program that a launcher started, as torchrun does: a world of this process alone, at any port that is free.
 _ALONE = (
@@ -56,11 +57,13 @@ def text_of(process: Process) -> str | None:
 
 
 def imported(text: str) -> tuple[str, ...]:
-    """Top-level modules that a script imports, beside the standard library."""
+    """Top-level modules that a script needs, beside the standard library; torch itself imports numpy for some calls."""
     found = {"torch"}
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found.add(node.module.partition(".")[0])
+        elif isinstance(node, ast.Attribute) and node.attr in _NEED_NUMPY:
+            found.add("numpy")
     return tuple(sorted(found - set(sys.stdlib_module_names)))
