@@ -358,10 +358,13 @@ _WITHOUT_GRAPH = {
 
 
 _NOT_THE_WHOLE = "The graph as the program had it, run alone, was not seen to fail in this way."
-_NO_GRAPH_IS_WRONG = "Every graph is right where it is run alone, and the program is not."
+_NO_GRAPH_IS_WRONG = "None of the graphs that were compared with eager is wrong alone, and the program fails."
+_SEVERAL_RUNS = "It takes several runs of CUDA graphs to show it, so no graph was compared with eager, or run, alone."
 
 
 def _why_no_graph(found: Found) -> str:
+    if found.inside:
+        return _SEVERAL_RUNS
     if found.component and found.failure.kind is not Kind.CRASH:
         return _NO_GRAPH_IS_WRONG
     return _WITHOUT_GRAPH[found.failure.kind is Kind.DYNAMO_ERROR or found.component == Component.DYNAMO.value]
