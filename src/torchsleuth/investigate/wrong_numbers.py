@@ -210,7 +210,9 @@ _NOT_KNOWN = (
     "tell, or was not seen to end: which part of the compiler is to blame is not known"
 )
 
-_HIDDEN = "it passed while its graphs were compared with eager, and fails each time without: comparing hides it"
+_HIDDEN = (
+    "it passed while its graphs were compared with eager, and fails in the same way where none is: comparing hides it"
+)
 _CACHED = (
     "it passes without torch's caches of compiled graphs, which a fresh program uses too: a graph is taken from them "
     "where it does not fit"
