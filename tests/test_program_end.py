@@ -92,7 +92,9 @@ def test_the_last_line_is_compared_without_what_varies(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     log.write_text("a warning\nthe results differ by 0.25 at 0x7ffd12\n\n")
     end = ProgramEnd.of(Summary(1, 1, (), exit_code=1), log)
-    assert end.last_line == "the results differ by N at ADDR"
+    assert end.last_line == "the results differ by 0.25 at 0x7ffd12"
+    assert match(end, replace(end, last_line="the results differ by 1e-3 at 0xffff10")) is Match.SAME
+    assert match(end, replace(end, last_line="the folder exists already")) is Match.OTHER
     assert ProgramEnd.of(Summary(1, 1, (), exit_code=1)).last_line is None
 
 
@@ -115,6 +117,7 @@ def test_how_far_apart_an_assertion_says_that_values_are(text: str, difference: 
         (ended(status=None), "did not end in time"),
         (ended(status=-11), "was ended by SIGSEGV"),
         (ended(replace(IN_USE, text="OSError: in use\nmore")), "ended with 1 (OSError: in use)"),
+        (ended(replace(BARE, text="AssertionError: ")), "ended with 1 (AssertionError)"),
         (ended(status=2, last_line="usage"), "ended with 2 (usage)"),
         (ended(status=0, last_line="done"), "ended with 0"),
     ],

@@ -102,7 +102,7 @@ def test_a_program_that_ends_as_its_unchanged_rerun_does_fails_in_the_same_way(
     monkeypatch.setattr(rerun_module, "summarise", lambda *given: replace(summarised(*given), graphs=2))
     outcome = run_again(tmp_path, "always", graphs=2)
     assert outcome.match is Match.SAME
-    assert outcome.evidence == "ended with 1 (the results differ by N)"
+    assert outcome.evidence == "ended with 1 (the results differ by 0.5)"
 
 
 def test_each_rerun_reports_into_a_folder_of_its_own(tmp_path: Path) -> None:

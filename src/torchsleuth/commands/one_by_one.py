@@ -138,7 +138,9 @@ class _Further:
             say("running the program once more, keeping the values of every graph before it runs")
             crash = again.crash_with_values()
             self.notes.append("the program was run once more, to keep the values of the graph that crashed")
-            return self.investigation.look_into(crash, finding.id, first=self.first) if crash is not None else finding
+            if crash is None or not crash.failure.fingerprint.same_as(found.failure.fingerprint):
+                return finding  # it did not die, or by another signal
+            return self.investigation.look_into(crash, finding.id, first=self.first)
         if not passed:  # what fails with every graph in eager may be the program's own fault
             died = found.failure.kind is Kind.CRASH and not found.component and in_eager.end.status is None
             return replace(finding, why_not=_NO_GRAPH_NO_EAGER) if died else finding

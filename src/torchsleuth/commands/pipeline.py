@@ -17,10 +17,11 @@ from torchsleuth.commands.interruption import Cause, Interruption
 from torchsleuth.commands.output_folder import give_up, make_output_folder
 from torchsleuth.commands.run import Run, Say, Seen, Settings
 from torchsleuth.errors import CommandNotFound
-from torchsleuth.investigate import cuda_graphs, wrong_numbers
+from torchsleuth.investigate import cuda_graphs, sensitivity, wrong_numbers
 from torchsleuth.investigate.investigation import Investigation, Means, Plan
 from torchsleuth.investigate.own_faults import told_apart
 from torchsleuth.investigate.rerun import Again
+from torchsleuth.judge.match import Match
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.watch import launcher
 from torchsleuth.watch.found import Found, died, summarise
@@ -98,7 +99,7 @@ def _watched(words: Sequence[str], given: Run) -> tuple[Seen, Journal]:
 def _looked_at(seen: Seen, given: Run, again: Again) -> Seen:
     """With what the program shows only when it is run once more."""
     stopped = given.interruption.stopped
-    for look in (_at_cuda_graphs, _at_an_early_death, _at_no_graph, _at_numbers):
+    for look in (_at_cuda_graphs, _at_an_early_death, _at_no_graph, _at_a_singular_matrix, _at_numbers):
         if stopped.is_set():
             break
         seen = given.faults.keep(seen, "running the program once more", partial(look, seen, again, given))
@@ -135,6 +136,19 @@ def _at_no_graph(seen: Seen, again: Again, given: Run) -> Seen:
     given.say("the program failed, and no graph of it was captured: once more, with compilation off")
     outcome = again.without_compiling()
     return replace(seen, in_eager=outcome.match, notes=(*seen.notes, wrong_numbers.not_passed_in_eager(outcome)))
+
+
+def _at_a_singular_matrix(seen: Seen, again: Again, given: Run) -> Seen:
+    """Whether a matrix can be factorised may hang on the last place of its elements."""
+    found = seen.summary.found
+    if not found or not sensitivity.may_come_from_rounding(found[0].failure):
+        return seen
+    given.say("a matrix is called singular where compiled code computed it: does rounding alone do that?")
+    asked = sensitivity.ask(again, given.say, found[0].failure)
+    if asked.match is not Match.SAME:
+        return seen
+    rest = replace(seen.summary, found=found[1:])
+    return replace(seen, summary=rest, notes=(*seen.notes, asked.text), in_eager=Match.SAME)
 
 
 def _at_numbers(seen: Seen, again: Again, given: Run) -> Seen:

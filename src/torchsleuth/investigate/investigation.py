@@ -401,10 +401,13 @@ _WITHOUT_GRAPH = {
 
 
 _NOT_THE_WHOLE = "whether the whole graph, as the program had it, fails alone in this way: it was not seen to"
-_NO_GRAPH_IS_WRONG = "Every graph is right where it is run alone, and the program is not."
+_NO_GRAPH_IS_WRONG = "None of the graphs that were compared with eager is wrong alone, and the program fails."
+_SEVERAL_RUNS = "It takes several runs of CUDA graphs to show it, so no graph was compared with eager, or run, alone."
 
 
 def _why_no_graph(found: Found) -> str:
+    if found.inside:
+        return _SEVERAL_RUNS
     if found.component and found.failure.kind is not Kind.CRASH:
         return _NO_GRAPH_IS_WRONG
     return _WITHOUT_GRAPH[found.failure.kind is Kind.DYNAMO_ERROR or found.component == Component.DYNAMO.value]

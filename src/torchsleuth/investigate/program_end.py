@@ -26,7 +26,7 @@ class ProgramEnd:
     error: the uncaught exception.
     failures: what the watcher saw fail, caught by the program or not.
     graphs: how many were captured.
-    last_line: of standard output and error, without what varies; None: not recorded, as in the user's own terminal.
+    last_line: of standard output and error; None: not recorded, as in the user's own terminal.
     """
 
     status: int | None
@@ -49,7 +49,8 @@ class ProgramEnd:
         if self.status < 0:
             return f"was ended by {signal_name(-self.status)}"
         said = self.error.text.splitlines()[0] if self.error is not None else self.last_line
-        return f"ended with {self.status}" + (f" ({said[:200]})" if said and self.status else "")
+        shown = (said or "").rstrip(": ")[:200]
+        return f"ended with {self.status}" + (f" ({shown})" if shown and self.status else "")
 
     @property
     def difference(self) -> float | None:
@@ -83,7 +84,7 @@ def match(first: ProgramEnd, rerun: ProgramEnd, failure: Failure | None = None) 
         return Match.SAME
     if first.last_line is None or rerun.last_line is None:
         return Match.UNKNOWN
-    return Match.SAME if first.last_line == rerun.last_line else Match.OTHER
+    return Match.SAME if normalise(first.last_line) == normalise(rerun.last_line) else Match.OTHER
 
 
 def repeated(first: ProgramEnd, unchanged: ProgramEnd, failure: Failure | None = None) -> Match:
@@ -140,4 +141,4 @@ def _last_line(output: Path) -> str:
     except OSError:
         return ""
     lines = [line for line in tail.splitlines() if line.strip()]
-    return normalise(lines[-1]) if lines else ""
+    return lines[-1].strip() if lines else ""

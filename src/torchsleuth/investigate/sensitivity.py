@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from torchsleuth.case.failure import Failure
+from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.investigate.rerun import Again, NudgedRun, RerunOutcome
 from torchsleuth.judge.match import Match
 from torchsleuth.referee.nudge import Step
@@ -61,7 +61,15 @@ class Sensitivity:
         )
 
 
-_TIGHT = "no recorded result is moved much further than that, so the program itself decides by such differences"
+_TIGHT = (
+    "no result of a graph is moved much further than that: the program makes much of it outside of its graphs, or "
+    "compares more tightly than rounding allows"
+)
+
+
+def may_come_from_rounding(failure: Failure) -> bool:
+    """Whether it is an error of linear algebra about the values of a matrix."""
+    return failure.kind is Kind.RUNTIME_ERROR and failure.fingerprint.error.endswith("LinAlgError")
 
 
 def ask(again: Again, say: Callable[[str], None], failure: Failure | None = None) -> Sensitivity:

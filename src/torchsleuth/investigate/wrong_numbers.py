@@ -46,7 +46,7 @@ def look(summary: Summary, again: Again, say: Say) -> Looked:
     crashed = tuple(f for f in second.found if f.failure.kind is Kind.CRASH and f.case is not None)
     if crashed:
         return Looked(replace(seen, found=crashed), tuple(notes))
-    say("no graph is wrong: once more, with compilation off")
+    say("no compared graph is wrong: once more, with compilation off")
     in_eager = again.without_compiling()
     if in_eager.match is not Match.PASSED:  # what follows cannot tell a fault of the compiler's from the program's own
         return Looked(seen, (*notes, not_passed_in_eager(in_eager)), in_eager.match)
@@ -152,7 +152,7 @@ def whose(seen: Summary, again: Again, say: Say, notes: tuple[str, ...] = ()) ->
     blamed = who_is_to_blame(again, seen.reference, say, repeats)
     if blamed is None:
         return Looked(seen, (*notes, _NOT_KNOWN))
-    note = f"no graph is found to be wrong alone; the program passes with compilation off, and {blamed.why}"
+    note = f"{_none_wrong(seen)}; the program passes with compilation off, and {blamed.why}"
     return Looked(replace(seen, found=(_blamed(blamed.component, seen),)), (*notes, note))
 
 
@@ -211,7 +211,9 @@ _NOT_KNOWN = (
     "tell, or was not seen to end: which part of the compiler is to blame is not known"
 )
 
-_HIDDEN = "it passed while its graphs were compared with eager, and fails each time without: comparing hides it"
+_HIDDEN = (
+    "it passed while its graphs were compared with eager, and fails in the same way where none is: comparing hides it"
+)
 _CACHED = (
     "it passes without torch's caches of compiled graphs, which a fresh program uses too: a graph is taken from them "
     "where it does not fit"
@@ -223,6 +225,16 @@ _RANDOM = (
     "draws in its own way unless torch._inductor.config.fallback_random = True"
 )
 _WARM = "passes with empty caches of compiled graphs: it fails with what is in torch's caches"
+
+
+def _none_wrong(seen: Summary) -> str:
+    if not seen.checked:
+        return "no graph was compared with eager"
+    return (
+        f"none of the {seen.checked} graphs that were compared with eager is wrong alone"
+        if seen.checked > 1
+        else ("the one graph that was compared with eager is not wrong alone")
+    )
 
 
 def _graphs(count: int) -> str:
