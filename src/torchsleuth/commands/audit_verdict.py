@@ -30,7 +30,7 @@ def compare(recorded: Judgement, remade: Remade, chance: Chance) -> tuple[Verdic
         return Verdict.NOT_MADE, remade.obstacle
     said = [found for found in remade.matches if found is not Match.UNKNOWN]
     if recorded.match is Match.SAME and chance.flaky and set(said) <= {Match.SAME, Match.PASSED}:
-        return _rate(recorded, remade, said)
+        return _rate(recorded, remade, said, chance)
     if any(found is not recorded.match for found in said):
         return Verdict.DOES_NOT_HOLD, _what_it_gave(remade)
     if len(said) < len(remade.matches) or not said:
@@ -38,7 +38,7 @@ def compare(recorded: Judgement, remade: Remade, chance: Chance) -> tuple[Verdic
     return Verdict.HOLDS, ""
 
 
-def _rate(recorded: Judgement, remade: Remade, said: Sequence[Match]) -> tuple[Verdict, str]:
+def _rate(recorded: Judgement, remade: Remade, said: Sequence[Match], chance: Chance) -> tuple[Verdict, str]:
     if len(said) < min(recorded.runs, len(remade.matches)) or not said:
         return Verdict.NOT_MADE, remade.reason or "it was not run often enough"
     failed = said.count(Match.SAME)
