@@ -34,6 +34,8 @@ from torchsleuth.investigate.own_faults import told_apart
 from torchsleuth.judge.bench import Bench, Way
 from torchsleuth.judge.by_command import CommandJudge, failure_of
 from torchsleuth.judge.environment import judge_environment
+from torchsleuth.judge.judgement import Engine, JudgementLog
+from torchsleuth.judge.match import Target
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.reduce.journal import NAME, Journal
 from torchsleuth.reduce.reducer import Hints, counted
@@ -70,12 +72,11 @@ def minimise(what: Path, check: str, settings: Settings, say: Say, *, trust: boo
     try:
         with told_apart(out), Interruption() as interruption:
             interruption.ends(judge.cancel)
-            stopped = interruption.stopped.is_set
-            result = _Checked(what, check, settings, say, out, scratch, stopped).reduce(judge)
+            result = _Checked(what, check, settings, say, out, scratch, interruption).reduce(judge)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     files.write_json(out / "result.json", to_json(result, out))
-    if not stopped():
+    if not interruption.stopped.is_set():
         going_on.end(out, [f.repro.path for f in result.findings if f.repro is not None])
     return result, out
 
@@ -88,7 +89,10 @@ class _Checked:
     say: Say
     out: Path
     scratch: Path
-    stopped: Callable[[], bool]
+    interruption: Interruption
+
+    def stopped(self) -> bool:
+        return self.interruption.stopped.is_set()
 
     @property
     def home(self) -> Path:
@@ -96,14 +100,21 @@ class _Checked:
 
     def reduce(self, judge: CommandJudge) -> Result:
         began = time.monotonic()
-        until = began + self.settings.budget
         self.home.mkdir(parents=True, exist_ok=True)
         journal = self._journal()
         bench = Bench(
-            judge, self.scratch / "bench", python=sys.executable, environment=judge_environment(os.environ),
-            deadline=_DEADLINE, memory=journal,
-        )  # fmt: skip
+            judge,
+            self.scratch / "bench",
+            python=sys.executable,
+            environment=judge_environment(os.environ),
+            deadline=_DEADLINE,
+            memory=journal,
+            target=Target(failure_of(self.check)),
+            log=JudgementLog(self.out),
+        )
+        bench.engine = Engine.COMMAND
         start = self._choose(bench, journal)
+        until = self.interruption.begin(self.settings.budget).until
         finding = Finding("f1", failure_of(self.check))
         if start is None:
             why = self._why_none()
@@ -124,13 +135,14 @@ class _Checked:
         asked_again = not self.stopped() and time.monotonic() < until
         repro = placing.written(found.case, found.way, asked_again=asked_again)
         finding = replace(
-            finding, case=self.home, repro=repro, versions=whole.versions, ops_before=operators(whole.graph),
+            finding, case=self.home, repro=repro, claims=repro.claims, versions=whole.versions,
+            ops_before=operators(whole.graph),
             judged=before + found.judged, judged_to_smallest=before + found.judged_to_smallest,
             seconds=time.monotonic() - began,
             why_not="" if repro.verified else repro.reason,
         )  # fmt: skip
         verdict = RunVerdict.FAILURE if repro.verified else RunVerdict.NOT_REPRODUCED
-        notes = ["stopped by Ctrl-C: this is the smallest so far"] if self.stopped() else []
+        notes = [f"{self.interruption.said}: this is the smallest so far"] if self.stopped() else []
         return self._result(verdict, (*notes, *([f"f1: {repro.reason}"] if repro.reason else [])), finding)
 
     def _journal(self) -> Journal:
@@ -141,7 +153,7 @@ class _Checked:
 
     def _why_none(self) -> str:
         if self.stopped():
-            return "stopped by Ctrl-C before the check had found anything"
+            return f"{self.interruption.said} before the check had found anything"
         return f"the check finds nothing wrong with any graph of {self.what.name}, run alone (status 0 or 125 for each)"
 
     def _result(self, verdict: RunVerdict, notes: Sequence[str], finding: Finding) -> Result:

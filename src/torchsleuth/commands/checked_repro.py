@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from torchsleuth.case.ir import operators
 from torchsleuth.case.model import Case
 from torchsleuth.case.program import Rendering, render
 from torchsleuth.case.program.render import DATA_FILE
+from torchsleuth.diagnose.claim import Claim, ClaimKind, Topic, claim
 from torchsleuth.investigate.checkpoints import Checkpoints, Pace
 from torchsleuth.investigate.published import publish
-from torchsleuth.judge.bench import Bench, Way
+from torchsleuth.judge.bench import Bench, Tried, Way
+from torchsleuth.judge.match import Match
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.write.findings import Repro
@@ -61,7 +63,7 @@ class Placing:
         reason = "" if failed == len(tried) else f"the check said so in {failed} of {len(tried)} runs"
         return Repro(
             self._out / "repro.py", text, way.form.value, operators(case.graph), rendering.imports, size,
-            failed == len(tried), len(tried), failed, reason,
+            failed == len(tried), len(tried), failed, reason, claims=tuple(_claims(tried)),
         )  # fmt: skip
 
     def _publish(self, rendering: Rendering, way: Way) -> tuple[str, int]:
@@ -72,3 +74,11 @@ class Placing:
             if rendering.data:
                 self._bench.write_data(rendering, way.home, data)
             return publish(text, data, self._out)
+
+
+def _claims(tried: Sequence[Tried]) -> Iterator[Claim]:
+    """Say in how many runs the check finds what it looks for."""
+    backing = [one.judgement for one in tried if one.judgement is not None and one.judgement.match is Match.SAME]
+    if backing:
+        text = f"The check finds it in {len(backing)} of {len(tried)} runs."
+        yield claim(ClaimKind.FAILS, Topic.REPRO, "repro.py", text, *backing)

@@ -90,7 +90,7 @@ def explain_command(
             from torchsleuth.commands.trying_dynamic import try_dynamic as attempt
             from torchsleuth.investigate.rerun import Again
 
-            again = Again(words, out / "logs", ended.seconds)
+            again = Again(words, out / "logs", ended.seconds, patience.begin(budget))
             patience.ends(again.end)
             tried = partial(attempt, found, again, out / "logs" / "trace-dynamic", session / "again-explain", say)
             found = faults.keep(found, "running the program once more", tried)
@@ -100,7 +100,7 @@ def explain_command(
         if minimize and not ended.stopped and not ended.interrupted:
             from torchsleuth.commands.examples import Wish, examples  # and all that judges: likewise
 
-            wish = Wish(budget, jobs, patience.stopped.is_set, patience.ends, say)
+            wish = Wish(patience.begin(budget).left(), jobs, patience.stopped.is_set, patience.ends, say)
             making = partial(examples, found, list(processes(session)), ended.seconds, out, wish)
             made = faults.keep(made, "making small scripts", making)
     found = replace(found, notes=(*found.notes, *faults.notes))

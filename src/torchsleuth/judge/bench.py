@@ -75,6 +75,7 @@ class Bench:
         self.judge = judge
         self.target = target
         self.log = log or JudgementLog()
+        self.engine = Engine.WORKER  # what the judge is, for the record
         self.judged = 0  # different questions whose answer took a run of compiled code, remembered ones included
         self._deadline = deadline
         self._scratch = scratch
@@ -169,7 +170,7 @@ class Bench:
         return self.log.note(
             _candidate(one.question, change),
             found,
-            Engine.WORKER,
+            self.engine,
             failed=int(found is Match.SAME),
             seconds=outcome.seconds,
             reason=outcome.reason,

@@ -55,7 +55,8 @@ def on_backend(claims: Sequence[Claim], backend: str) -> ClaimKind | None:
 def fresh(claims: Sequence[Claim]) -> str:
     """Say in how many fresh processes the repro failed, as it stands on the terminal."""
     text = next((one.text for one in of(claims, Topic.REPRO, ClaimKind.FAILS)), "")
-    return text.removesuffix(".").removesuffix(" without torchsleuth").replace("Failed in the same", "failed the same")
+    shown = text.removesuffix(".").removesuffix(" without torchsleuth").replace("Failed in the same", "failed the same")
+    return shown[:1].lower() + shown[1:]
 
 
 def verified(finding: Finding) -> str:
