@@ -142,7 +142,7 @@ print(torch.stack(read([step(x, w) for x in torch.ones(3, 2, 4)])).sum())
 def test_a_program_is_told_what_it_is_and_what_helps(run_cli: RunCli, tmp_path: Path) -> None:
     script = torch_script(tmp_path, PROGRAM.format(said=SAID.format("net", 13, "cell")))
     ended = run_cli("run", "--no-minimize", "--out", tmp_path / "out", sys.executable, script)
-    assert "inside    CUDA graphs" in ended.stdout + ended.stderr
+    assert "cause       CUDA graphs" in ended.stdout + ended.stderr
     assert "cudagraph_mark_step_begin" in ended.stdout + ended.stderr
     (found,) = json.loads((tmp_path / "out" / "result.json").read_text())["failures"]
     assert (found["kind"], found["component"], found["culprit"]["pass"]) == ("runtime-error", "inductor", "CUDA graphs")

@@ -40,4 +40,4 @@ def test_every_other_time(tmp_path: Path, run_cli: RunCli) -> None:
     assert repro["ops"] == 1
     assert 0 < repro["failed_runs"] < repro["runs"], "never called certain"
     assert "It comes and goes" in (tmp_path / "out" / "repro.py").read_text()
-    assert f"fails alike in {repro['failed_runs']} of {repro['runs']} fresh processes" in done.stdout
+    assert f"failed the same way in {repro['failed_runs']} of {repro['runs']} fresh processes" in done.stdout
