@@ -12,6 +12,7 @@ import pytest
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
 from torchsleuth.commands.asking import Asking, Cause, shows
 from torchsleuth.commands.example import Example, Means, example
+from torchsleuth.commands.examples import _alike, _Wanted
 from torchsleuth.explain.observed import Observed, guard_key, raised, recorded
 from torchsleuth.explain.recorder import BREAKS, RECOMPILES, recorder
 from torchsleuth.judge.outcome import Outcome, Verdict
@@ -143,6 +144,15 @@ def test_a_run_that_did_not_end_has_shown_nothing(tmp_path: Path) -> None:
 def test_a_fresh_process_that_did_not_end_has_shown_nothing(tmp_path: Path) -> None:
     found = made(tmp_path, lambda script: Outcome(Verdict.UNKNOWN, reason="out of time"))
     assert found == "not known whether it shows it alone: the run did not come to its end (out of time)"
+
+
+def test_one_script_serves_all_that_it_shows() -> None:
+    kinds = [(True, "print()"), (False, "scale"), (False, "scale"), (False, "n")]
+    wanted = [
+        _Wanted("breaks" if is_break else "recompiles", number, Cause(is_break, key, key, "program.py:1"))
+        for number, (is_break, key) in enumerate(kinds)
+    ]
+    assert [[one.number for one in same] for same in _alike(wanted)] == [[0], [1, 2], [3]]
 
 
 def test_ctrl_c_is_not_called_anything_else(tmp_path: Path) -> None:

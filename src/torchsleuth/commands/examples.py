@@ -88,11 +88,13 @@ def examples(
         means = Means(asking, fresh, program.deadline, wish.jobs, wish.stopped, wish.say)
         versions = f"torch {process.hello.get('torch', 'unknown')}, python {process.hello.get('python', 'unknown')}"
         try:
-            for done, one in enumerate(wanted):
-                share = (ends - time.monotonic()) / (len(wanted) - done)
+            alike = _alike(wanted)
+            for done, same in enumerate(alike):
+                share = (ends - time.monotonic()) / (len(alike) - done)
                 until = time.monotonic() + share
-                result = example(text, one.cause, out / FOLDER / one.name, versions, until, means)
-                made[one.kind][one.number] = _json(result, out)
+                result = example(text, same[0].cause, out / FOLDER / same[0].name, versions, until, means)
+                for one in same:
+                    made[one.kind][one.number] = _json(result, out)
         except JudgeBroken as error:
             why = "stopped by Ctrl-C" if wish.stopped() else str(error)
             for one in wanted:
@@ -119,6 +121,14 @@ def _wanted(found: Explanation) -> Sequence[_Wanted]:
         for n, r in enumerate(found.recompiles[:_MOST])
     ]
     return [*breaks, *again]
+
+
+def _alike(wanted: Sequence[_Wanted]) -> list[list[_Wanted]]:
+    """Those that one script shows: the same guard failed for two functions, one of which calls the other."""
+    groups: dict[tuple[bool, str], list[_Wanted]] = {}
+    for one in wanted:
+        groups.setdefault((one.cause.is_break, one.cause.key), []).append(one)
+    return list(groups.values())
 
 
 def _json(result: Example | str, out: Path) -> dict[str, Any]:
