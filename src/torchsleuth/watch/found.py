@@ -42,6 +42,7 @@ class Summary:
     exit_code: int | None = None  # None: it did not end in time
     too_large: int = 0  # graphs that were not compared for want of memory
     strides: bool = False  # some result of a graph that was compared has others than eager's
+    not_compared: tuple[str, ...] = ()  # values of these graphs that could not be
 
 
 def summarise(session: Path, exit_code: int | None) -> Summary:
@@ -76,12 +77,13 @@ def summarise(session: Path, exit_code: int | None) -> Summary:
         trouble.read_text(encoding="utf-8", errors="replace") if trouble.exists() else "",
         uncaught,
         any(p.of("backward") for p in everyone),
-        sum(len({e.get("graph") for e in p.of("numbers")}) for p in everyone),
+        sum(len({e.get("graph") for e in p.of("numbers") if e.get("compared", 1)}) for p in everyone),
         tuple(str(line) for p in everyone for e in p.of("numbers") for line in e.get("excused", ())),
         next((p for p in everyone if p.of("graph")), everyone[0] if everyone else None),
         exit_code,
         sum(len({e.get("graph") for e in p.of("too-large")}) for p in everyone),
         any(e.get("strides") for p in everyone for e in p.of("numbers")),
+        tuple(dict.fromkeys(str(v) for p in everyone for e in p.of("numbers") for v in e.get("not_compared", ()))),
     )
 
 
