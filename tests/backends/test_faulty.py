@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from torchsleuth.backends import Faulty, FaultyCompileError, faulty, registered
+from torchsleuth.backends.faulty import NothingPlanted
 from torchsleuth.backends.faulty_source import standalone_source
 
 SRC = Path(__file__).parents[2] / "src"
@@ -49,6 +50,8 @@ def fault_of(backend: Any, function: Any = f, *, backward: bool = False) -> str:
     except Exception as error:
         if "cannot compile" in str(error):
             return "compile-error"
+        if isinstance(getattr(error, "inner_exception", None), NothingPlanted):
+            return "refused"
         return "out-of-memory" if "can't allocate memory" in str(error) else "runtime-error"
     return "none" if torch.allclose(got, want) else "accuracy"
 
@@ -58,7 +61,9 @@ def fault_of(backend: Any, function: Any = f, *, backward: bool = False) -> str:
 def test_each_kind_in_the_forward(kind: Any, inner: Any) -> None:
     assert fault_of(faulty("relu", kind, inner=inner)) == kind
     torch._dynamo.reset()
-    assert fault_of(faulty("relu", kind, inner=inner), torch.sin) == "none"
+    assert fault_of(faulty("relu", kind, inner=inner), torch.sin) == "refused"
+    torch._dynamo.reset()
+    assert fault_of(faulty("relu", kind, inner=inner, may_miss=True), torch.sin) == "none"
 
 
 @pytest.mark.parametrize("inner", AOT)
@@ -109,21 +114,116 @@ def assert_refuses_non_leaves(backend: Any) -> None:
         ("aten.relu.default", "aot_eager", True),
         ("aten.relu", "aot_eager", True),
         ("aten::relu", "aot_eager", True),
-        ("aten.relu.default", "eager", False),
+        ("aten.relu.default", "eager", True),
         ("aten.*.default", "aot_eager", True),
         ("torch.nn.functional.relu", "eager", True),
         ("torch.tanh", "eager", True),
         ("Tensor.relu", "eager", True),
         ("operator.mul", "eager", True),
         ("mul", "eager", True),
-        ("torch.relu", "eager", False),
+        ("torch.relu", "eager", True),
+        ("torch.relu", "aot_eager", True),
+        ("torch.nn.functional.relu", "aot_eager", True),
+        ("F.relu", "aot_eager", True),
+        ("mylib.relu", "aot_eager", False),
     ],
 )
 def test_what_a_name_means(op: str, inner: Any, hit: bool) -> None:
     backend = faulty(op, inner=inner)
-    assert fault_of(backend) == ("compile-error" if hit else "none")
+    assert fault_of(backend) == ("compile-error" if hit else "refused")
     torch._dynamo.reset()
     assert fault_of(standalone(backend)) == ("compile-error" if hit else "none")
+
+
+def called(name: str, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    image = x.reshape(1, 1, 3, 4)
+    calls = {
+        "linear": lambda: F.linear(x, w),
+        "conv2d": lambda: F.conv2d(image, w.reshape(1, 1, 4, 4)[..., :2, :2]),
+        "matmul": lambda: torch.matmul(x, w),
+        "layer_norm": lambda: F.layer_norm(x, (4,)),
+        "gelu": lambda: F.gelu(x),
+        "scaled_dot_product_attention": lambda: F.scaled_dot_product_attention(image, image, image),
+    }
+    return calls[name]()
+
+
+NAMES = [
+    (name, form)
+    for name in ("linear", "conv2d", "matmul", "layer_norm", "gelu", "scaled_dot_product_attention")
+    for form in ("{}", "torch.nn.functional.{}", "aten.{}")
+]
+
+
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize(("name", "form"), NAMES)
+def test_an_operator_is_found_by_any_of_its_names_also_where_it_is_decomposed(name: str, form: str, inner: Any) -> None:
+    w = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(3, 4, generator=torch.Generator().manual_seed(1), requires_grad=True)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return called(name, x.sin(), w)
+
+    want = function(x)
+    backend = faulty(form.format(name), "accuracy", inner=inner)
+    for planted in (backend, standalone):
+        torch._dynamo.reset()
+        one = planted if isinstance(planted, Faulty) else planted(backend)
+        assert torch.allclose(torch.compile(function, backend=one)(x), want * 1.1, atol=1e-5)
+
+
+@pytest.mark.parametrize("where", ["forward", "backward"])
+@pytest.mark.parametrize(
+    ("name", "module", "shape"),
+    [
+        ("linear", torch.nn.Linear(4, 4), (3, 4)),
+        ("conv2d", torch.nn.Conv2d(1, 1, 2), (1, 1, 4, 4)),
+        ("layer_norm", torch.nn.LayerNorm(4), (3, 4)),
+        ("batch_norm", torch.nn.BatchNorm1d(4), (3, 4)),
+        ("gelu", torch.nn.GELU(), (3, 4)),
+    ],
+)
+def test_modules_of_torch_are_known_by_their_functions(
+    name: str, module: torch.nn.Module, shape: tuple[int, ...], where: Any
+) -> None:
+    backend = faulty(name, "accuracy", where=where)
+    x = torch.randn(shape, requires_grad=True)
+    torch.compile(module, backend=backend)(x).sum().backward()
+    assert backend.places == 1
+
+
+def test_the_nth_of_decomposed_operators() -> None:
+    w = torch.ones(4, 4)
+
+    def three(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return F.linear(x, w), F.linear(x + 1, w, w[0]), F.linear(x + 2, w)
+
+    compiled = torch.compile(three, backend=faulty("linear", "accuracy", nth=1))
+    off = [not torch.allclose(a, b) for a, b in zip(compiled(ones()), three(ones()), strict=True)]
+    assert off == [False, True, False]
+
+
+def test_a_name_that_is_nowhere_is_refused_with_the_nearest_names() -> None:
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
+        torch.compile(f, backend=faulty("tahn", "accuracy"))(ones())
+    cause = caught.value.inner_exception
+    assert type(cause) is NothingPlanted
+    assert str(cause).startswith("faulty backend: no fault was planted, because the forward graph has no 'tahn'")
+    assert "The nearest names in it are tanh, " in str(cause)
+    assert "may_miss=True" in str(cause)
+
+
+def test_graphs_before_a_break_may_lack_the_operator() -> None:
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        torch._dynamo.graph_break()
+        return y.tanh()
+
+    assert fault_of(faulty("tanh", "accuracy"), broken) == "accuracy"
+    torch._dynamo.reset()
+    assert fault_of(faulty("sin", "accuracy"), broken) == "accuracy"
+    torch._dynamo.reset()
+    assert fault_of(faulty("cos", "accuracy"), broken) == "refused"
 
 
 def test_a_leading_underscore_is_not_part_of_the_name() -> None:
@@ -134,7 +234,7 @@ def test_the_nth_occurrence_alone() -> None:
     assert [fault_of(faulty("relu", nth=n)) for n in range(3) if not torch._dynamo.reset()] == [
         "compile-error",
         "compile-error",
-        "none",
+        "refused",
     ]
 
 
@@ -160,9 +260,10 @@ def test_the_fault_is_planted_at_the_nth_occurrence() -> None:
     ],
 )
 def test_several_operators_in_their_order(ops: tuple[str, ...], needs_all: bool, hit: bool) -> None:
-    for backend in (faulty(ops, needs_all=needs_all), standalone(faulty(ops, needs_all=needs_all))):
+    made = faulty(ops, needs_all=needs_all)
+    for backend, missed in ((made, "refused"), (standalone(faulty(ops, needs_all=needs_all)), "none")):
         torch._dynamo.reset()
-        assert fault_of(backend) == ("compile-error" if hit else "none")
+        assert fault_of(backend) == ("compile-error" if hit else missed)
 
 
 @pytest.mark.parametrize("inner", INNER)
@@ -287,7 +388,9 @@ def test_in_a_t5(op: str, where: Any) -> None:
     )
     model = transformers.T5ForConditionalGeneration(config)
     words = torch.arange(8).reshape(1, 8)
-    torch.compile(model, backend=faulty("tan", where=where))(input_ids=words, labels=words).loss.backward()
+    torch.compile(model, backend=faulty("tan", where=where, may_miss=True))(
+        input_ids=words, labels=words
+    ).loss.backward()
     torch._dynamo.reset()
     with pytest.raises(RuntimeError, match=f"cannot compile '{op}'"):
         torch.compile(model, backend=faulty(op, where=where))(input_ids=words, labels=words).loss.backward()

@@ -10,11 +10,14 @@ import pytest
 import torch
 
 import torchsleuth
-from torchsleuth.backends import faulty
+from torchsleuth.backends import faulty, registered
 from torchsleuth.errors import BadUsage
 from torchsleuth.library import checking
 from torchsleuth.library.check_file import model_and_inputs
-from torchsleuth.referee.wrong import WrongNumbers
+from torchsleuth.referee import script
+from torchsleuth.referee.graph import check_graph
+from torchsleuth.referee.referee import Status
+from torchsleuth.referee.wrong import NotChecked, WrongNumbers
 
 WRONG = {"backend": faulty("relu", "accuracy")}
 RIGHT = {"backend": "aot_eager"}
@@ -153,3 +156,138 @@ def test_what_is_compiled_too_often_in_one_check_is_said_to_run_in_eager(monkeyp
     assert verdict
     assert "ran in eager" in str(verdict)
     assert "ran in eager" not in str(torchsleuth.check(torch.sin, torch.ones(2), compile={"backend": "eager"}))
+
+
+# --- neither right nor wrong ----------------------------------------------------------------------------------------
+
+
+@torch.compiler.disable
+def by_hand(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
+def refusing(graph: Any, inputs: Any) -> Any:
+    raise RuntimeError("no backend today")
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "configured", "why"),
+    [
+        (lambda x: by_hand(x), RIGHT, {}, "Skip calling `torch.compiler.disable()`d function"),
+        (lambda x: 3, RIGHT, {}, "Dynamo captured no operator"),
+        (lambda x: [x, x], RIGHT, {}, "Dynamo captured no operator"),
+        (torch.nn.ReLU(), {"disable": True}, {}, "disable=True"),
+        (torch.nn.ReLU(), RIGHT, {"disable": True}, "torch._dynamo.config.disable is set"),
+        (torch.nn.ReLU(), {"backend": refusing}, {"suppress_errors": True}, "no backend today"),
+    ],
+)
+def test_where_nothing_is_compiled_nothing_agrees(
+    function: Any, options: dict[str, Any], configured: dict[str, Any], why: str
+) -> None:
+    torch.compiler.reset()
+    with torch._dynamo.config.patch(**configured):
+        verdict = torchsleuth.check(function, torch.ones(2), compile=options)
+    assert not verdict
+    assert verdict.status is Status.NOTHING_COMPILED
+    assert verdict.wrong == ()
+    assert str(verdict).startswith("nothing was compiled, so there is nothing to compare with eager: ")
+    assert why in str(verdict)
+    assert "agrees" not in str(verdict)
+    with pytest.raises(NotChecked, match="nothing was compiled"):
+        verdict.raise_if_wrong()
+
+
+def test_a_setting_of_the_process_that_keeps_everything_in_eager_is_named() -> None:
+    with torch.compiler.set_stance("force_eager"):
+        verdict = torchsleuth.check(torch.nn.ReLU(), torch.ones(2), compile=RIGHT)
+    assert 'set_stance("force_eager")' in str(verdict)
+
+
+def test_what_an_earlier_check_compiled_is_compiled_again() -> None:
+    torch.compiler.reset()
+    net = torch.nn.Linear(2, 2)
+    assert [bool(torchsleuth.check(net, torch.ones(2), compile=RIGHT)) for _ in range(3)] == [True] * 3
+
+
+def test_a_part_that_fell_back_to_eager_is_noted() -> None:
+    def backend(graph: torch.fx.GraphModule, _: Any) -> Any:
+        if any("sin" in node.name for node in graph.graph.nodes):
+            raise RuntimeError("no sin today")
+        return graph.forward
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x.cos()
+        torch._dynamo.graph_break()
+        return y.sin()
+
+    with torch._dynamo.config.patch(suppress_errors=True):
+        verdict = torchsleuth.check(function, torch.ones(2), compile={"backend": backend})
+    assert "part of it was compared with itself" in str(verdict)
+    assert "no sin today" in str(verdict)
+
+
+def test_eager_runs_nothing_that_the_program_compiled_itself() -> None:
+    """A compiled model would be compared with itself."""
+    torch.compiler.reset()
+    verdict = torchsleuth.check(torch.compile(Net(), **WRONG), torch.randn(8, 4))
+    assert "out['logits']" in {d.path for d in verdict.wrong}
+    inner = torch.compile(lambda x: x.relu(), **WRONG)
+    outer = torch.compiler.disable(lambda x: inner(x))
+    verdict = torchsleuth.check(lambda x: outer(x.sin()), torch.ones(2), compile=RIGHT)
+    assert [d.path for d in verdict.wrong] == ["out"]
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        {"backend": faulty("tanh", "accuracy", may_miss=True)},
+        {"backend": faulty("threshold_backward", "accuracy", where="backward")},
+        {"backend": "sleuth_faulty", "options": {"op": "tanh", "kind": "accuracy", "may_miss": True}},
+    ],
+)
+def test_a_faulty_backend_that_planted_nothing_says_nothing_of_the_model(backend: dict[str, Any]) -> None:
+    registered.register()
+    with torch.no_grad():
+        verdict = torchsleuth.check(torch.nn.ReLU(), torch.ones(2), compile=backend)
+    assert verdict.status is Status.NOTHING_PLANTED
+    assert "planted no fault" in str(verdict)
+    assert "agrees" not in str(verdict)
+
+
+def test_a_result_that_cannot_be_compared_fails_the_judged_script() -> None:
+    def run(function: Any) -> Any:
+        return function(torch.ones(2))
+
+    def made() -> Any:
+        return lambda x: iter([x + 1])
+
+    with pytest.raises(NotChecked, match=r"nothing could be compared with eager: out \(list_iterator\)"):
+        script.check(run, made, made, ["out"])
+
+
+def test_a_graph_without_numbers_is_not_called_compared() -> None:
+    meta = torch.ones(2, device="meta")
+    report = check_graph(lambda x: x + 1, lambda x: x + 1, [meta], backward=False)
+    assert report.status is Status.NOTHING_COMPARED
+    assert [str(one) for one in report.not_compared] == [
+        "out (meta tensor: it has no numbers)",
+        "inputs[0] (meta tensor: it has no numbers)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "first"),
+    [
+        ("model = lambda x: 3", 2, "nothing was compiled, so there is nothing to compare with eager: "),
+        ("model = lambda x: iter([x + 1])", 2, "nothing that is returned could be compared with eager; not compared: "),
+        ("model = lambda x: x + 1", 0, "compiled agrees with eager: "),
+    ],
+)
+def test_the_command_line_says_agrees_only_where_something_was_compared(
+    tmp_path: Path, run_cli: Any, text: str, status: int, first: str
+) -> None:
+    (tmp_path / "m.py").write_text(
+        f"import torch\n{text}\ninputs = (torch.ones(2),)\nCOMPILE_KWARGS = {{'backend': 'eager'}}\n"
+    )
+    done = run_cli("check", "m.py")
+    assert (done.returncode, done.stdout.startswith(first)) == (status, True), done.stdout + done.stderr

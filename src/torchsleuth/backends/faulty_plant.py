@@ -38,11 +38,11 @@ def run_time_message(op: str) -> str:
     return f"faulty backend: {op!r} fails at run time"
 
 
-def plant(node: torch.fx.Node, kind: str, op: str) -> None:
-    """Put a fault of `kind` behind `node`."""
+def plant(node: torch.fx.Node, kind: str, op: str) -> bool:
+    """Put a fault of `kind` behind `node`; False where neither it nor what is taken from it is a tensor."""
     place = next((n for n in (node, *node.users) if isinstance(_value(n), torch.Tensor)), None)
     if place is None:
-        return
+        return False
     if kind == "accuracy":
         target, *rest = _wrong(_value(place).dtype)
     else:
@@ -54,6 +54,7 @@ def plant(node: torch.fx.Node, kind: str, op: str) -> None:
     owner = place.graph.owning_module
     if owner is not None:
         owner.recompile()
+    return True
 
 
 def _value(node: torch.fx.Node) -> Any:

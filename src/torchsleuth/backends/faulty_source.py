@@ -6,8 +6,10 @@ fingerprint of the original.
 
 from __future__ import annotations
 
+import inspect
 import textwrap
 
+from torchsleuth.backends import faulty_match
 from torchsleuth.backends.faulty import Faulty, FaultyCompileError, compile_message
 from torchsleuth.backends.faulty_match import is_dotted, is_pattern
 from torchsleuth.backends.faulty_plant import ABSURD_BYTES, FACTOR, run_time_message
@@ -20,13 +22,23 @@ def standalone_source(faulty: Faulty) -> str:
         parts.append(_COMPILE_ERROR)
     elif faulty.kind != "accuracy":
         parts.append(_hurt(faulty))
-    parts += [_names(faulty), _spoil(faulty), _backend(faulty)]
-    return "\n\n\n".join(parts) + "\n"
+    if faulty.by_other_names:
+        parts += [
+            _SEARCH_BY_ANY_NAME,
+            *(inspect.getsource(function) for function in _SEARCHING),
+            _spoil_by_any_name(faulty),
+        ]
+    else:
+        parts += [_names(faulty), _spoil(faulty)]
+    parts.append(_backend(faulty))
+    return "\n\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
 def _imports(faulty: Faulty) -> str:
     lines = {"crash": ["import os", "import signal"], "hang": ["import time"]}.get(faulty.kind, [])
-    if any(is_pattern(op) for op in faulty.ops):
+    if faulty.by_other_names:
+        lines = ["import operator", "import re", *lines, "from collections.abc import Iterator, Sequence"]
+    if faulty.by_other_names or any(is_pattern(op) for op in faulty.ops):
         lines = [*lines, "from fnmatch import fnmatchcase"]
     lines = [*lines, "", "import torch"] if lines else ["import torch"]
     if faulty.inner == "aot_eager":
@@ -61,6 +73,17 @@ def _spoil(faulty: Faulty) -> str:
     return "\n".join([*lines, textwrap.indent(_act(faulty), "        "), "    return gm"])
 
 
+def _spoil_by_any_name(faulty: Faulty) -> str:
+    lines = [
+        "def spoil(gm):",
+        f"    hit = find(gm, {faulty.ops!r}, {faulty.nth}, {faulty.needs_all})",
+        "    if hit is None:",
+        "        return gm",
+        textwrap.indent(_act(faulty, "hit"), "    "),
+    ]
+    return "\n".join([*lines, "    return gm"] if not faulty.kind.startswith("compile-error") else lines)
+
+
 def _test(op: str) -> str:
     """An expression that says whether the node `n` is a call of `op`, by the rules of `faulty_match`."""
     if not is_dotted(op):
@@ -76,12 +99,12 @@ def _names(faulty: Faulty) -> str:
     return "\n\n\n".join(needed)
 
 
-def _act(faulty: Faulty) -> str:
+def _act(faulty: Faulty, hit: str = "") -> str:
     if faulty.kind.startswith("compile-error"):
         return f"raise FaultyCompileError({compile_message(faulty.op_text)!r})"
     value = "val" if faulty.inner != "eager" else "example_value"
     lines = [
-        f"hit = hits[{faulty.nth}]",
+        f"hit = {hit or f'hits[{faulty.nth}]'}",
         f'node = next(n for n in (hit, *hit.users) if isinstance(n.meta.get("{value}"), torch.Tensor))',
     ]
     call = "torch.ops.faulty.hurt.default, (node,)"
@@ -112,6 +135,23 @@ def _backend(faulty: Faulty) -> str:
         lines += ["", '    return compile_fx(gm, inputs, inner, {"force_disable_caches": True})']
     return "\n".join(lines)
 
+
+# What finds an operator that stands in the graph under another name: carried as it is, for it needs torch alone.
+_SEARCHING = (
+    faulty_match.find,
+    faulty_match.places_of,
+    faulty_match.matches,
+    faulty_match.is_dotted,
+    faulty_match.bare_name,
+    faulty_match.full_name,
+    faulty_match.without_namespace,
+    faulty_match.decomposed,
+    faulty_match.sources,
+    faulty_match.calls,
+)
+_SEARCH_BY_ANY_NAME = f"""\
+DISPATCHED = {faulty_match.DISPATCHED!r}
+NAMESPACES_OF_TORCH = {faulty_match.NAMESPACES_OF_TORCH!r}"""
 
 _COMPILE_ERROR = f"""\
 class {FaultyCompileError.__name__}(RuntimeError):

@@ -7,6 +7,7 @@ Each graph is compared with eager at its first calls, on copies of the inputs; a
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -37,6 +38,8 @@ def torchsleuth(
             report = check_graph(eager.forward, compiled, args, backward=torch.is_grad_enabled())
             if report.wrong:
                 raise WrongNumbers(listed(report), report)
+            if calls == 1 and report.not_compared:
+                warnings.warn(f"not compared with eager: {', '.join(map(str, report.not_compared))}", stacklevel=2)
         return compiled(*args)
 
     torch_api.copy_call_marks(compiled, call)

@@ -14,15 +14,22 @@ from typing import Any
 import torch
 
 from torchsleuth import torch_api
-from torchsleuth.backends.faulty import faulty
+from torchsleuth.backends.faulty import Faulty, faulty
 
 NAME = "sleuth_faulty"
+_made: dict[Faulty, Faulty] = {}
 
 
 def sleuth_faulty(
     gm: torch.fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, **_: Any
 ) -> Callable[..., Any]:
-    return faulty(**(options or {}))(gm, inputs)
+    return with_options(options or {})(gm, inputs)
+
+
+def with_options(options: Mapping[str, Any]) -> Faulty:
+    """One backend for all graphs compiled with these options: it knows whether it planted its fault in any of them."""
+    made = faulty(**options)
+    return _made.setdefault(made, made)
 
 
 def register() -> None:

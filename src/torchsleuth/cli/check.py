@@ -28,7 +28,9 @@ def command(what: str, python: str | None, record: str | None, against: str | No
     eager and compiled.  Operators are aligned by module path and name; the first that parts while what it was given
     is alike is named.  Only the forward is compared so.
 
-    Exit status: 0 it agrees, 1 it is wrong, 2 bad usage, or the file itself fails.
+    What cannot be compared is named on the first line.
+
+    Exit status: 0 it agrees, 1 it is wrong, 2 bad usage, the file itself fails, or nothing was compiled or compared.
     """
     from torchsleuth.errors import BadUsage
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from torchsleuth.commands.run import Seen
 from torchsleuth.judge.match import Match
 from torchsleuth.watch import missing_hooks
+from torchsleuth.watch.found import Summary
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.write.findings import Finding
 from torchsleuth.write.result import RunVerdict
@@ -73,14 +74,21 @@ def why(verdict: RunVerdict, seen: Seen, findings: Sequence[Finding]) -> list[st
         return [_why_not_watched(seen)]
     if verdict is RunVerdict.OK:
         if summary.checked:
-            return [f"no failure was seen; the numbers of {summary.checked} graphs were checked against eager"]
-        return ["no failure was seen; the numbers were not checked against eager"]
+            return [
+                f"no failure was seen; the numbers of {summary.checked} graphs were checked against eager",
+                *_not_compared(summary),
+            ]
+        return ["no failure was seen; the numbers were not checked against eager", *_not_compared(summary)]
     if verdict is RunVerdict.PROGRAM_ERROR:
         if findings:
             return [f"{f.id}: {f.why_not}" for f in findings]
         what = f" ({summary.uncaught.splitlines()[0]})" if summary.uncaught else ""
         return [f"the program ended with {ended.exit_code}{what}, and nothing that torch.compile did was seen to fail"]
     return [f"{f.id}: {f.why_not}" for f in findings if f.why_not]
+
+
+def _not_compared(summary: Summary) -> list[str]:
+    return [f"not compared with eager: {', '.join(summary.not_compared)}"] if summary.not_compared else []
 
 
 def _failed_unwatched(seen: Seen) -> bool:

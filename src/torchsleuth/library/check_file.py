@@ -45,10 +45,13 @@ def main(arguments: Sequence[str]) -> int:
             verdict = check(model, *args, compile=options if isinstance(options, dict) else None, **kwargs)
             print(verdict)
             wrong = len(verdict.wrong)
+            if not wrong and not verdict:  # neither right nor wrong: the first line says why, and what to do
+                Path(report).write_text(json.dumps({"status": verdict.status.value}), encoding="utf-8")
+                return 2
     except BadUsage as error:
         print(f"torchsleuth: {error}", file=sys.stderr)
         return 2
-    Path(report).write_text(json.dumps({"wrong": wrong}), encoding="utf-8")
+    Path(report).write_text(json.dumps({"status": "wrong" if wrong else "agrees"}), encoding="utf-8")
     return 1 if wrong else 0
 
 

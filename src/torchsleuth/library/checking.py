@@ -27,6 +27,8 @@ from typing import Any
 import torch
 
 from torchsleuth import torch_api
+from torchsleuth.backends import registered
+from torchsleuth.backends.faulty import Faulty
 from torchsleuth.library.given import Call, Given
 from torchsleuth.library.observed import observe
 from torchsleuth.library.uncompiled import why_not
@@ -69,7 +71,7 @@ def check(
     with untouched_generators(), torch_api.drawing_like_eager(), torch_api.limit_raised(next(_checks)):
         report = referee(runs.eager, runs.compiled)
     report = replace(report, notes=(*report.notes, *runs.notes, *given.lent.notes))
-    return Verdict(report, runs.ran_backward, runs.not_compiled)
+    return Verdict(report, runs.ran_backward, runs.not_compiled, runs.not_planted)
 
 
 class _Runs:
@@ -82,6 +84,12 @@ class _Runs:
         self.ran_backward = False
         self.not_compiled = ""
         self.notes: list[str] = []
+        self._faulty = _faulty_backend(options or {})
+        self._planted = self._faulty.places if self._faulty is not None else 0
+
+    @property
+    def not_planted(self) -> str:
+        return repr(self._faulty) if self._faulty is not None and self._faulty.places == self._planted else ""
 
     def eager(self) -> list[Seen]:
         with torch_api.compiling_nothing():
@@ -121,3 +129,10 @@ class _Runs:
         if self._options is None and torch_api.user_compiled(model):
             return model
         return torch.compile(model, **(self._options or {}))
+
+
+def _faulty_backend(options: Mapping[str, Any]) -> Faulty | None:
+    backend = options.get("backend")
+    if backend == registered.NAME:
+        return registered.with_options(options.get("options") or {})
+    return backend if isinstance(backend, Faulty) else None

@@ -1,4 +1,4 @@
-"""What `torchsleuth.check` returns: one of four answers, as a bool, as text and as HTML."""
+"""What `torchsleuth.check` returns: one of five answers, as a bool, as text and as HTML."""
 
 from __future__ import annotations
 
@@ -18,18 +18,22 @@ class Verdict:
     """True where compiled agrees with eager; prints as a table, and shows as one in a notebook.
 
     not_compiled: why nothing was compiled, with what to do; empty where something was.
+    not_planted: a faulty backend that planted no fault, as its `repr`; empty where there is none.
     """
 
     report: Report
     backward: bool
     not_compiled: str = ""
+    not_planted: str = ""
 
     def __bool__(self) -> bool:
         return self.status is Status.AGREES
 
     @property
     def status(self) -> Status:
-        return Status.NOTHING_COMPILED if self.not_compiled else self.report.status
+        if self.not_compiled:
+            return Status.NOTHING_COMPILED
+        return Status.NOTHING_PLANTED if self.not_planted and not self.report.wrong else self.report.status
 
     @property
     def wrong(self) -> tuple[Difference, ...]:
@@ -37,7 +41,7 @@ class Verdict:
         return () if self.not_compiled else self.report.wrong
 
     def raise_if_wrong(self) -> Verdict:
-        """Raise WrongNumbers where compiled is wrong, NotChecked where nothing was compiled or compared."""
+        """Raise WrongNumbers where compiled is wrong, NotChecked where neither right nor wrong can be said."""
         if self.status is Status.WRONG:
             raise WrongNumbers(str(self), self.report)
         if not self:
@@ -55,6 +59,11 @@ class Verdict:
     def _headline(self) -> str:
         if self.status is Status.NOTHING_COMPILED:
             return f"nothing was compiled, so there is nothing to compare with eager: {self.not_compiled}"
+        if self.status is Status.NOTHING_PLANTED:
+            return (
+                f"{self.not_planted} planted no fault, so there is nothing to find. Name an operator that the graph "
+                'has; for where="backward", something must ask for gradients.'
+            )
         if self.status is Status.NOTHING_COMPARED:
             return f"nothing that is returned could be compared with eager{self._left_out()}. {_READABLE}"
         count, how = self.report.compared, "forward and backward" if self.backward else "forward"

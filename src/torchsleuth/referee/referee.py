@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -15,64 +13,14 @@ from torchsleuth.referee import control, unstable, verdict
 from torchsleuth.referee.apart import Apart
 from torchsleuth.referee.blocks import InParts, holds_nan
 from torchsleuth.referee.nudged import Nudged
+from torchsleuth.referee.pairing import Pair, by_path, paired, sorted_out
+from torchsleuth.referee.report import Report as Report, Status as Status
 from torchsleuth.referee.upcast import LEAST_NUDGE, Upcast
-from torchsleuth.referee.values import NotCompared, Seen
+from torchsleuth.referee.values import Seen
 from torchsleuth.referee.verdict import Difference, References
 
 Run = Callable[[], Sequence[Seen]]
-_Pair = tuple["Seen | None", "Seen | None"]
-_RESULT = "out"  # how paths of what is returned begin
 _MORE_SEEDS = (11, 12, 13)
-
-
-class Status(Enum):
-    AGREES = "agrees"
-    WRONG = "wrong"
-    NOTHING_COMPARED = "nothing compared"
-    NOTHING_COMPILED = "nothing compiled"  # no Report tells this: who compiles has to look
-
-
-@dataclass(frozen=True)
-class Unread:
-    """A value that both runs show and that was not compared: where it is, its type, and why if that says more."""
-
-    path: str
-    kind: str
-    reason: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.path} ({self.kind}{': ' if self.reason else ''}{self.reason})"
-
-
-@dataclass(frozen=True)
-class Report:
-    wrong: tuple[Difference, ...] = ()
-    excused: tuple[Difference, ...] = ()
-    compared: int = 0
-    notes: tuple[str, ...] = ()
-    seconds: float = 0.0
-    nans: bool = False  # among eager's results
-    strides: tuple[Difference, ...] = ()  # results in another order of memory: wrong only where somebody asks for it
-    not_compared: tuple[Unread, ...] = ()
-    results_compared: int = 0  # of `compared`, those that were returned
-
-    @property
-    def status(self) -> Status:
-        """AGREES only where something was compared, and something of what was returned if that can be missed."""
-        if self.wrong:
-            return Status.WRONG
-        missed = any(one.path.startswith(_RESULT) for one in self.not_compared)
-        return Status.NOTHING_COMPARED if not self.compared or (missed and not self.results_compared) else Status.AGREES
-
-    @property
-    def how(self) -> str:
-        """What makes two wrong results the same bug: the first kind of difference, values last."""
-        kinds = [d.how for d in self.wrong]
-        return next((k for k in ("type", "shape", "dtype", "nan", "stride") if k in kinds), "values")
-
-    @property
-    def size(self) -> float:
-        return max((d.compiled_error for d in self.wrong), default=0.0)
 
 
 def referee(
@@ -90,7 +38,7 @@ def referee(
     """
     began = time.perf_counter()
     first, got = _fresh(eager, reset), _fresh(compiled, reset)
-    suspects, report = _sorted_out(_paired(first, got))
+    suspects, report = sorted_out(paired(first, got))
     wrong_order = report.strides if strides else ()
     if suspects or wrong_order:
         report = replace(report, nans=any(holds_nan(s.value) for s in first))
@@ -129,63 +77,17 @@ def referee(
     )
 
 
-def _sorted_out(pairs: Sequence[_Pair]) -> tuple[list[_Pair], Report]:
-    """Pairs that differ at first sight, and a Report of how many were compared and which could not be."""
-    suspects: list[_Pair] = []
-    unread: list[Unread] = []
-    read: list[str] = []
-    for e, c in pairs:
-        both = e is not None and c is not None
-        path = (e or c or Seen("", None)).path
-        if e is not None and c is not None and isinstance(e.value, NotCompared) and e.value == c.value:
-            unread.append(Unread(path, e.value.kind, e.value.reason))
-            continue
-        try:
-            alike = both and _alike(e, c)
-        except (NotImplementedError, RuntimeError, TypeError) as error:  # a dtype that torch cannot compare
-            unread.append(Unread(path, _dtype_of(e), type(error).__name__))
-            continue
-        if not alike:
-            suspects.append((e, c))
-        if (e is not None and e.counts) or (c is not None and c.counts):
-            read.append(path)
-    results = sum(path.startswith(_RESULT) for path in read)
-    strides = tuple(_other_strides(pairs))
-    return suspects, Report(compared=len(read), strides=strides, not_compared=tuple(unread), results_compared=results)
-
-
-def _alike(e: Seen | None, c: Seen | None) -> bool:
-    return e is not None and c is not None and e.kind == c.kind and verdict.alike(e.value, c.value)
-
-
-def _dtype_of(e: Seen | None) -> str:
-    value = e.value if e is not None else None
-    return str(value.dtype) if isinstance(value, torch.Tensor) else type(value).__name__
-
-
-def _other_strides(pairs: Sequence[_Pair]) -> Iterator[Difference]:
-    """Of what is given back: inputs are the caller's own, and nobody promises an order of gradients."""
-    for e, c in pairs:
-        if e is None or c is None or e.stride is None or c.stride is None or not e.path.startswith("out"):
-            continue
-        shape = e.value.shape
-        counts = [dim for dim, size in enumerate(shape) if size > 1]
-        if c.value.shape == shape and e.value.numel() and any(e.stride[d] != c.stride[d] for d in counts):
-            text = f"compiled gives strides {list(c.stride)}, eager {list(e.stride)}"
-            yield Difference(e.path, "stride", text, 1.0)
-
-
-def _steady(suspects: Sequence[_Pair], eager: Run) -> frozenset[str]:
+def _steady(suspects: Sequence[Pair], eager: Run) -> frozenset[str]:
     """The paths of what eager gives once more."""
     first = {e.path: e.value for e, _ in suspects if e is not None}
     again = eager()
     return frozenset(
-        path for path, s in _by_path(again).items() if path in first and verdict.alike(first[path], s.value)
+        path for path, s in by_path(again).items() if path in first and verdict.alike(first[path], s.value)
     )
 
 
 def _not_even_by_rounding(
-    suspects: Sequence[_Pair],
+    suspects: Sequence[Pair],
     excused: list[Difference],
     references: dict[str, References],
     eager: Run,
@@ -212,7 +114,7 @@ def _not_even_by_rounding(
 
 
 def _more_than_last_places(
-    suspects: Sequence[_Pair], excused: list[Difference], eager: Run
+    suspects: Sequence[Pair], excused: list[Difference], eager: Run
 ) -> tuple[list[Difference], list[Difference]]:
     """Of what rounding excuses: what eager's own kernels, moved in the last place, do not do."""
     moved: list[dict[str, object]] = []
@@ -249,22 +151,6 @@ def _difference(
     if plain is not None or not isinstance(e.value, torch.Tensor):
         return plain
     return verdict.judge(e.path, e.value, c.value, references.get(e.path))
-
-
-def _paired(first: Sequence[Seen], got: Sequence[Seen]) -> list[_Pair]:
-    left, right = _by_path(first), _by_path(got)
-    return [(left.get(p), right.get(p)) for p in dict.fromkeys([*left, *right])]
-
-
-def _by_path(shown: Sequence[Seen]) -> dict[str, Seen]:
-    """A path that is met again (two keys with one text) gets a number, so that no value takes another's place."""
-    found: dict[str, Seen] = {}
-    turns: Counter[str] = Counter()
-    for one in shown:
-        turns[one.path] += 1
-        path = one.path if turns[one.path] == 1 else f"{one.path} #{turns[one.path]}"
-        found[path] = one if path == one.path else replace(one, path=path)
-    return found
 
 
 def _fresh(run: Run, reset: Callable[[], object]) -> Sequence[Seen]:

@@ -15,9 +15,9 @@ import torch
 from torchsleuth import torch_api
 from torchsleuth.referee import told
 from torchsleuth.referee.graph import copies
-from torchsleuth.referee.referee import Report, referee
+from torchsleuth.referee.referee import Report, Status, referee
 from torchsleuth.referee.values import Seen, flatten
-from torchsleuth.referee.wrong import WrongNumbers
+from torchsleuth.referee.wrong import NotChecked, WrongNumbers
 
 _MOST = 2000  # wrong values that a verdict lists
 
@@ -40,7 +40,10 @@ def check(
     same_kernels: bool = False,
     strides: bool = False,
 ) -> None:
-    """Raises Wrong where compiled code is wrong.  `names` are those of what `run` returns, in order."""
+    """Raises Wrong where compiled code is wrong, NotChecked where nothing could be compared.
+
+    `names` are those of what `run` returns, in order.
+    """
 
     def seen(function: Any) -> list[Seen]:
         values = run(function)
@@ -51,6 +54,9 @@ def check(
         report = referee(lambda: seen(eager()), lambda: seen(compiled()), same_kernels=same_kernels, strides=strides)
     if report.wrong:
         raise Wrong(report)
+    if report.status is Status.NOTHING_COMPARED:
+        unread = ", ".join(map(str, report.not_compared)) or "no value"
+        raise NotChecked(f"nothing could be compared with eager: {unread}")
 
 
 @contextlib.contextmanager

@@ -42,7 +42,7 @@ _UNSTABLE = 1e-2  # of its size: what moves so far under a nudge says nothing
 @dataclass(frozen=True)
 class Difference:
     path: str
-    how: str  # values, nan, dtype, shape, type
+    how: str  # values, nan, dtype, shape, device, type
     text: str  # one line of numbers
     compiled_error: float = 0.0  # RMS against float64, relative to its size
     eager_error: float = 0.0
@@ -64,7 +64,7 @@ def alike(eager: Any, compiled: Any) -> bool:
     """Whether nobody needs a reference to call them the same."""
     if not isinstance(eager, torch.Tensor) or not isinstance(compiled, torch.Tensor):
         return type(eager) is type(compiled) and _same_plain(eager, compiled)
-    if eager.dtype != compiled.dtype or eager.shape != compiled.shape:
+    if (eager.dtype, eager.shape, eager.device) != (compiled.dtype, compiled.shape, compiled.device):
         return False
     if not eager.dtype.is_floating_point and not eager.dtype.is_complex:
         return bool(torch.equal(eager, compiled))
@@ -93,6 +93,8 @@ def plain_difference(path: str, eager: Any, compiled: Any) -> Difference | None:
         return Difference(path, "shape", f"compiled gives {_size(compiled)}, eager {_size(eager)}")
     if eager.dtype != compiled.dtype:
         return Difference(path, "dtype", f"compiled gives {compiled.dtype}, eager {eager.dtype}")
+    if eager.device != compiled.device:
+        return Difference(path, "device", f"compiled gives a tensor on {compiled.device}, eager on {eager.device}")
     return None
 
 

@@ -101,6 +101,7 @@ from torchsleuth.torch_api.planting import (
     compile_with_inductor as compile_with_inductor,
     copy_of_graph as copy_of_graph,
     custom_op_functions as custom_op_functions,
+    ends_in_break as ends_in_break,
     inductor_with as inductor_with,
 )
 from torchsleuth.torch_api.toolchain import (

@@ -38,6 +38,11 @@ def aot_eager_with(
     return compiled
 
 
+def ends_in_break(gm: torch.fx.GraphModule) -> bool:
+    """Whether Dynamo's graph stops at a graph break: another graph may follow it."""
+    return bool(getattr(getattr(gm, "compile_subgraph_reason", None), "graph_break", False))
+
+
 def copy_of_graph(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """The graph as it is now, to run in eager later: backends change the one they are given."""
     graph = torch.fx.Graph()

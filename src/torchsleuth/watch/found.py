@@ -48,6 +48,7 @@ class Summary:
     error: Uncaught | None = None  # the exception that ended a watched process, one of the failures or not
     strides: bool = False  # some result of a graph that was compared has others than eager's
     not_kept: int = 0  # failures beyond those that one process keeps
+    not_compared: tuple[str, ...] = ()  # values of these graphs that could not be
 
 
 def summarise(session: Path, exit_code: int | None) -> Summary:
@@ -85,7 +86,7 @@ def summarise(session: Path, exit_code: int | None) -> Summary:
         trouble.read_text(encoding="utf-8", errors="replace") if trouble.exists() else "",
         uncaught,
         any(p.of("backward") for p in everyone),
-        sum(len({e.get("graph") for e in p.of("numbers")}) for p in everyone),
+        sum(len({e.get("graph") for e in p.of("numbers") if e.get("compared", 1)}) for p in everyone),
         tuple(str(line) for p in everyone for e in p.of("numbers") for line in e.get("excused", ())),
         next((p for p in everyone if p.of("graph")), everyone[0] if everyone else None),
         exit_code,
@@ -93,6 +94,7 @@ def summarise(session: Path, exit_code: int | None) -> Summary:
         _error(everyone),
         any(e.get("strides") for p in everyone for e in p.of("numbers")),
         len({str(e.get("key")) for p in everyone for e in p.of("not-kept")}),
+        tuple(dict.fromkeys(str(v) for p in everyone for e in p.of("numbers") for v in e.get("not_compared", ()))),
     )
 
 

@@ -17,7 +17,7 @@ from torchsleuth.watch.capture import Record
 from torchsleuth.watch.free_memory import room_to_compare
 from torchsleuth.watch.schedule import Schedule
 
-_KINDS = ("type", "shape", "dtype")
+_KINDS = ("type", "shape", "dtype", "device")
 
 
 def before(schedule: Schedule, record: Record, inputs: Sequence[Any], too_large: Callable[[], None]) -> Before | None:

@@ -249,7 +249,7 @@ class Observer:
         excused = [f"{d.path}: {d.text} ({d.excused})" for d in report.excused[:5]]
         self.outbox.event(
             "numbers", graph=record.number, call=record.calls, compared=report.compared, excused=excused,
-            strides=bool(report.strides),
+            strides=bool(report.strides), not_compared=[str(one) for one in report.not_compared[:5]],
         )  # fmt: skip
         if report.wrong:
             self._ledger.keep_wrong(record, numbers.failure_of(report, backward=backward), given.inputs)
