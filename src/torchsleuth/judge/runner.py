@@ -59,26 +59,28 @@ def run(script: str, phase: str, failure: Any, importable: bool = False) -> dict
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         return {"exit": status}
     except BaseException as error:
-        if importable:
-            return {"failure": _as_worker(error, phase)}
-        of = failure.of_assertion if failure.is_comparison(error) else failure.of_exception
-        return {"failure": of(error, failure.Phase(phase)).to_json()}
+        return {"failure": (_of_worker(error, phase) if importable else None) or _of_reader(error, phase, failure)}
     return {"exit": 0}
 
 
-def _as_worker(error: BaseException, phase: str) -> dict[str, Any]:
-    """Describe an exception as a judge's worker does, which knows the verdict of the referee."""
-    try:
-        child = importlib.import_module("torchsleuth.judge.child")
-        phases = importlib.import_module("torchsleuth.case.failure")
-    except ModuleNotFoundError as missing:  # another interpreter, which has no torchsleuth: the script needed it, too
-        return {"kind": "runtime-error", "phase": phase, "fingerprint": _missing(missing)}
-    found: dict[str, Any] = child.failure_of(error, phases.Phase(phase)).to_json()
+def _of_reader(error: BaseException, phase: str, failure: Any) -> dict[str, Any]:
+    of = failure.of_assertion if failure.is_comparison(error) else failure.of_exception
+    found: dict[str, Any] = of(error, failure.Phase(phase)).to_json()
     return found
 
 
-def _missing(error: ModuleNotFoundError) -> dict[str, Any]:
-    return {"error": "ModuleNotFoundError", "message": str(error), "frames": []}
+def _of_worker(error: BaseException, phase: str) -> dict[str, Any] | None:
+    """Describe an exception as a judge's worker does, which knows the verdict of the referee.
+
+    None in an interpreter that has no torchsleuth: no script that runs there can hold the referee.
+    """
+    try:
+        child = importlib.import_module("torchsleuth.judge.child")
+        phases = importlib.import_module("torchsleuth.case.failure")
+    except ImportError:
+        return None
+    found: dict[str, Any] = child.failure_of(error, phases.Phase(phase)).to_json()
+    return found
 
 
 def main() -> None:

@@ -14,6 +14,8 @@ from typing import Any
 from torchsleuth.case import files
 from torchsleuth.case.folder import GRAPH, META, TENSORS
 from torchsleuth.errors import BadUsage, OutputUnwritable
+from torchsleuth.judge import judgement as judgements
+from torchsleuth.judge.judgement import CANDIDATES
 from torchsleuth.write import account, manifest, stored
 from torchsleuth.write.account import DamagedResult
 from torchsleuth.write.manifest import LeftOut, Packed
@@ -71,11 +73,24 @@ def _with_literals(run: Path) -> Iterator[str]:
 
 
 def _files(run: Path) -> Iterator[Path]:
-    """Files of the run; logs are for its owner, and links are not followed out of it."""
+    """Files of the run; logs are for its owner, and links are not followed out of it.
+
+    Of the candidates, those go along that claims rest on: `torchsleuth audit` runs them again.
+    """
+    claimed = set(_claimed(run))
     for here, folders, names in os.walk(run, followlinks=False):
         if Path(here) == run:
-            folders[:] = [folder for folder in folders if folder == "cases"]
+            folders[:] = [folder for folder in folders if folder in ("cases", CANDIDATES)]
+        elif Path(here) == run / CANDIDATES:
+            folders[:] = [folder for folder in folders if folder in claimed]
         yield from (Path(here) / name for name in names)
+
+
+def _claimed(run: Path) -> Iterator[str]:
+    """The keys of the candidates whose judgements back a claim."""
+    entries = account.of_json(stored.read_result(run)).entries
+    named = {name for entry in entries for claim in entry.claims for name in claim.judgements}
+    return (one.candidate for one in judgements.read(run) if one.id in named)
 
 
 def _is_data(name: str) -> bool:
@@ -84,7 +99,7 @@ def _is_data(name: str) -> bool:
 
 def _why_not(name: str, path: Path, data: Data) -> str:
     base = PurePosixPath(name).name
-    known = {"result.json", "repro.py", "issue.md", "report.html", GRAPH, META}
+    known = {"result.json", "repro.py", "issue.md", "report.html", GRAPH, META, judgements.NAME}
     if path.is_symlink():
         return "it is a link"
     if base == TENSORS and data is not Data.ALL:
@@ -142,6 +157,8 @@ def _redacted(member: Member, redactor: Redactor, environment: dict[str, str], *
     text = member.path.read_text(encoding="utf-8", errors="replace")
     if member.path.suffix == ".py":
         return redactor.python(text)
+    if member.path.suffix == ".jsonl":
+        return "".join(f"{line}\n" for line in _redacted_rows(text, redactor))
     if member.path.suffix != ".json":
         return redactor.text(text)
     try:
@@ -155,6 +172,15 @@ def _redacted(member: Member, redactor: Redactor, environment: dict[str, str], *
         for storage in data.get("storages") or ():
             storage["kept"] = False
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def _redacted_rows(text: str, redactor: Redactor) -> Iterator[str]:
+    """Redact one JSON object a line; a line that was cut off is left out."""
+    for line in text.splitlines():
+        try:
+            yield json.dumps(redactor.json(json.loads(line)))
+        except (ValueError, RecursionError):
+            continue
 
 
 def _environment(data: Any) -> dict[str, str]:
