@@ -61,7 +61,7 @@ def _claims(log: JudgementLog) -> Iterator[Claim]:
     yield claim(ClaimKind.NEEDED, Topic.PART, "y", CLAIMS["needed"], needed)
     size = _judged(log, "size", f"{FAILS}# size 5", Match.SAME)
     yield claim(ClaimKind.FAILS, Topic.VARIATION, "size 5 instead of 2", CLAIMS["size"], size)
-    helps = _judged(log, "helps", f"{PASSES}# {WORKAROUND}", Match.PASSED)
+    helps = _judged(log, "helps", f"{PASSES}try:\n    {WORKAROUND}\nexcept AttributeError:\n    pass", Match.PASSED)
     yield claim(ClaimKind.HELPS, Topic.WORKAROUND, WORKAROUND, CLAIMS["helps"], helps)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audited import CLAIMS, PASSES, ToyRunner, an_audited_folder, edit_judgement, edit_result
+from audited import CLAIMS, PASSES, WORKAROUND, ToyRunner, an_audited_folder, edit_judgement, edit_result
 from cli_helpers import Cli, Said
 from outputs import an_output_folder
 
@@ -99,7 +99,7 @@ def test_other_data_beside_the_repro_makes_it_another_script(tmp_path: Path, cli
 
 def test_a_workaround_that_does_not_help_is_found(tmp_path: Path, cli: Cli, runner: ToyRunner) -> None:
     out = an_audited_folder(tmp_path / "out")
-    (out / "candidates" / "helps" / "repro.py").write_text("# same\n")
+    (out / "candidates" / "helps" / "repro.py").write_text(f"# same\n{WORKAROUND}")
     gave = "does-not-hold: it failed in the same way (it says same)"
     assert false_rows(cli) == {CLAIMS["helps"]: gave}
 
@@ -156,8 +156,8 @@ LIES = {
         {CLAIMS["size"]: "not-backed: j5 contradicts itself: 'same' with 2 of 1 runs failed"},
     ),
     "another candidate on record": (
-        lambda out: edit_judgement(out, "j6", candidate="size"),
-        {CLAIMS["helps"]: "does-not-hold: it failed in the same way (it says same)"},
+        lambda out: edit_judgement(out, "j4", candidate="size"),
+        {CLAIMS["needed"]: "does-not-hold: it failed in the same way (it says same)"},
     ),
     "a second line of one number": (
         lambda out: repeat_line(out, 2),
@@ -177,6 +177,17 @@ LIES = {
             "Passes with the workaround: use_eager = True": "",
             "workaround": "not-backed: the sentence names another workaround than its claim",
         },
+    ),
+    "another workaround everywhere": (
+        lie(
+            lambda f: (
+                f.update(workaround="use_eager = True"),
+                claim_of(f, "helps").update(
+                    about="use_eager = True", text="Passes with the workaround: use_eager = True"
+                ),
+            )
+        ),
+        {"Passes with the workaround: use_eager = True": "not-backed: the script of j6 does not hold this workaround"},
     ),
     "something needed": (
         lie(lambda f: f["needed"].append("z")),
@@ -349,7 +360,7 @@ def test_json_is_one_document_and_nothing_else(tmp_path: Path, cli: Cli, runner:
 def test_a_folder_that_was_packed_and_moved_can_be_audited(tmp_path: Path, cli: Cli, runner: ToyRunner) -> None:
     out = an_audited_folder(tmp_path / "out")
     (out / "candidates" / "helps" / "repro_data.pt").write_bytes(b"data")
-    (out / "candidates" / "helps" / "repro.py").write_text(f'{PASSES}"repro_data.pt"')
+    (out / "candidates" / "helps" / "repro.py").write_text(f'{PASSES}{WORKAROUND}\n"repro_data.pt"')
     assert cli("pack", "out").status == 0
     with zipfile.ZipFile(tmp_path / "out.zip") as archive:
         names = archive.namelist()

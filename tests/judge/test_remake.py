@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -125,6 +126,17 @@ def test_nothing_is_run_after_the_end(tmp_path: Path) -> None:
     )
     found = remake(request, Conditions("no-such-python", {}, 60.0, lambda: True))
     assert found.matches == (Match.UNKNOWN,)
+
+
+def test_what_runs_is_ended_at_once(bench: Bench, tmp_path: Path) -> None:
+    script = tmp_path / "repro.py"
+    script.write_text("import torch, time\nif not torch.DISABLED: time.sleep(60)\n")
+    recorded = Judgement("j1", "c", Match.PASSED, Engine.FRESH, runs=3)
+    began = time.monotonic()
+    conditions = Conditions(sys.executable, bench.environment, 60.0, lambda: time.monotonic() > began + 2)
+    found = remake(Request(recorded, script, tmp_path, Target(WANT)), conditions)
+    assert found.matches == (Match.UNKNOWN,)
+    assert time.monotonic() - began < 2 + 5
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,12 @@ Nothing is run here, and no path of the folder may lead out of it.
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchsleuth.case.program.render import DATA_FILE
+from torchsleuth.commands.audit_scripts import is_same_script, other_thing
 from torchsleuth.diagnose.backing import Record, unbacked_entries
 from torchsleuth.diagnose.claim import Claim, ClaimKind, Topic, of
 from torchsleuth.errors import BadUsage
@@ -84,7 +82,7 @@ class _Folder:
     def _step(self, claim: Claim) -> Step:
         fault = self.record.fault(claim)
         tasks = () if fault else tuple(self._tasks(claim))
-        fault = fault or _other_backend(claim, tasks)
+        fault = fault or _other_script(claim, tasks)
         if fault:
             return Step(Row(self.entry.id, claim.id, claim.text, Verdict.NOT_BACKED, fault))
         return Step(Row(self.entry.id, claim.id, claim.text, Verdict.NOT_MADE), tasks)
@@ -93,7 +91,7 @@ class _Folder:
         for one in self.record.of(claim):
             script = self._candidate(one)
             repro = self._repro() if one.engine is Engine.FRESH else None
-            if repro is not None and _is_same_script(repro, script):
+            if repro is not None and is_same_script(repro, script):
                 yield self._task(one, repro)  # the file that the user has stands for the candidate
                 continue
             yield self._task(one, script)
@@ -130,43 +128,11 @@ class _Folder:
         return path
 
 
-def _other_backend(claim: Claim, tasks: Sequence[Task]) -> str:
-    """Check that the script behind a sentence about a backend names that backend."""
-    if claim.topic is not Topic.BACKEND or claim.about == "inductor":
-        return ""
-    for task in tasks:
-        if task.request.judgement.engine is Engine.WORKER and not _names(task.request.script, claim.about):
-            return f"the script of {task.request.judgement.id} does not use this backend"
+def _other_script(claim: Claim, tasks: Sequence[Task]) -> str:
+    """Check that a worker's script does what the Claim is about."""
+    for request in (task.request for task in tasks):
+        if request.judgement.engine is Engine.WORKER and claim.kind is not ClaimKind.CULPRIT:
+            difference = other_thing(claim, request.script)
+            if difference:
+                return f"the script of {request.judgement.id} {difference}"
     return ""
-
-
-def _names(script: Path, word: str) -> bool:
-    try:
-        text = script.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return True  # it cannot be run either, which is said then
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
-
-
-def _is_same_script(one: Path, other: Path) -> bool:
-    """Compare two scripts without their docstrings, and their data."""
-    try:
-        return _code(one) == _code(other) and _data(one) == _data(other)
-    except OSError:
-        return False
-
-
-def _code(script: Path) -> str:
-    text = script.read_text(encoding="utf-8", errors="replace")
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return text.strip()
-    if not body or ast.get_docstring(ast.Module(body, [])) is None:
-        return text.strip()
-    return "\n".join(text.splitlines()[body[0].end_lineno or 0 :]).strip()
-
-
-def _data(script: Path) -> bytes | None:
-    data = script.parent / DATA_FILE
-    return data.read_bytes() if data.exists() else None
