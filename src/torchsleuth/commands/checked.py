@@ -29,13 +29,14 @@ from torchsleuth.commands.run import Settings
 from torchsleuth.errors import DamagedCase
 from torchsleuth.investigate import minimise as reducing
 from torchsleuth.investigate.own_faults import told_apart
+from torchsleuth.judge.base import Judge
 from torchsleuth.judge.bench import Bench, Tried
-from torchsleuth.judge.by_command import CommandJudge, failure_of
+from torchsleuth.judge.by_command import failure_of
+from torchsleuth.judge.engines import Engines
 from torchsleuth.judge.environment import judge_environment
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.reduce.journal import NAME, Journal
 from torchsleuth.reduce.reducer import Hints, counted
-from torchsleuth.watch import launcher
 from torchsleuth.watch.found import summarise
 from torchsleuth.watch.session import Options, processes
 from torchsleuth.write.findings import Finding, Repro
@@ -57,7 +58,7 @@ class Chosen:
 
 
 def minimise(what: Path, check: str, settings: Settings, say: Say, *, trust: bool) -> tuple[Result, Path]:
-    judge = CommandJudge(check, settings.jobs)
+    judge = settings.engines.open_check(check, settings.jobs)
     if what.is_dir():
         kept.load(what, trust=trust)  # complains before anything is made
     else:
@@ -79,7 +80,7 @@ def _reduce(
     check: str,
     settings: Settings,
     say: Say,
-    judge: CommandJudge,
+    judge: Judge,
     out: Path,
     scratch: Path,
     stopped: Callable[[], bool],
@@ -90,7 +91,7 @@ def _reduce(
     journals = [home / NAME, *([kept.case_folder(what) / NAME] if what.is_dir() else [])]
     bench = Bench(
         judge, scratch / "bench", python=sys.executable, environment=judge_environment(os.environ),
-        deadline=_DEADLINE, memory=Journal(*journals, setting=f"check {check}", say=say),
+        deadline=_DEADLINE, memory=Journal(*journals, setting=f"check {check}", say=say), engines=settings.engines,
     )  # fmt: skip
     chosen = _choose(what, bench, say, scratch)
     finding = Finding("f1", failure_of(check))
@@ -129,7 +130,7 @@ def _result(what: Path, check: str, verdict: RunVerdict, notes: tuple[str, ...],
 
 
 def _choose(what: Path, bench: Bench, say: Say, scratch: Path) -> Chosen | None:
-    for case, home in _graphs(what, scratch):
+    for case, home in _graphs(what, scratch, bench.engines):
         valued = any(storage.kept for storage in case.storages)
         for form in (Form.COMPILE, Form.BACKEND):
             for data in (False, True) if valued else (False,):
@@ -140,14 +141,14 @@ def _choose(what: Path, bench: Bench, say: Say, scratch: Path) -> Chosen | None:
     return None
 
 
-def _graphs(what: Path, scratch: Path) -> Iterator[tuple[Case, Path]]:
+def _graphs(what: Path, scratch: Path, engines: Engines) -> Iterator[tuple[Case, Path]]:
     if what.is_dir():
         home, case = kept.case_folder(what), kept.load(what, trust=True)
         yield case, home
         return
     session = scratch / "watch"
     session.mkdir()
-    launcher.run(scripts.command_of(what), session, Options(hang_after=0, dump_first=True))
+    engines.watch(scripts.command_of(what), session, Options(hang_after=0, dump_first=True))
     failed = [one.case for one in summarise(session, None).found if one.case is not None]
     sketches = [
         place

@@ -17,9 +17,8 @@ from torchsleuth.errors import JudgeBroken
 from torchsleuth.explain.explanation import Explanation, show
 from torchsleuth.explain.observed import guard_key
 from torchsleuth.investigate.placing import Means as ProgramMeans
-from torchsleuth.judge.choose import open_judge
+from torchsleuth.judge.engines import LOCAL, Engines
 from torchsleuth.judge.outcome import Outcome
-from torchsleuth.judge.verify import run_fresh
 from torchsleuth.reduce.source.whole import text_of
 from torchsleuth.watch.session import Process
 
@@ -36,6 +35,7 @@ class Wish:
     stopped: Callable[[], bool]
     ends: Callable[[Callable[[], None]], None]  # what is to be called when the user loses patience
     say: Callable[[str], None]
+    engines: Engines = LOCAL
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def examples(
     program = ProgramMeans.of(process, _without_torch_logs(os.environ), seconds, wish.jobs)
     ends = time.monotonic() + wish.budget
     try:
-        judge = open_judge(
+        judge = wish.engines.open_judge(
             {"cpu"}, python=program.python, environment=program.environment, scratch=scratch, path=program.path,
             jobs=wish.jobs,
         )  # fmt: skip
@@ -75,7 +75,7 @@ def examples(
         environment = {**program.environment, "PYTHONPATH": os.pathsep.join(program.path)}
 
         def fresh(script: Path) -> Outcome:
-            return run_fresh(
+            return wish.engines.fresh(
                 script, Phase.RUN_FORWARD, python=program.python, environment=environment, deadline=program.deadline,
                 stopped=wish.stopped,
             )  # fmt: skip

@@ -21,6 +21,7 @@ from torchsleuth.explain.recompiles import dynamic_source, with_trial
 from torchsleuth.explain.records import trace_files
 from torchsleuth.explain.times import write_csv
 from torchsleuth.investigate.own_faults import Faults
+from torchsleuth.judge.engines import LOCAL, Engines
 from torchsleuth.watch import launcher
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.session import Options, processes
@@ -60,6 +61,7 @@ def explain_command(
     minimize: bool = False,
     budget: float = 600.0,
     jobs: int = 2,
+    engines: Engines = LOCAL,
 ) -> Explained:
     if len(command) == 1 and Path(command[0]).is_dir():
         if minimize:
@@ -74,7 +76,7 @@ def explain_command(
     before = set(trace_files(folder)) if folder.is_dir() else set()
     stop = (lambda: _broke(session)) if fullgraph else None
     try:
-        ended = launcher.run(
+        ended = engines.watch(
             words, session, Options(explain=True, explain_ir=ir), extra={TRACE: str(folder.resolve())}, tick=stop
         )
     except CommandNotFound:
@@ -89,7 +91,7 @@ def explain_command(
         if try_dynamic and not ended.stopped:
             from torchsleuth.investigate.rerun import Again  # and what judges: not for who only reads a trace
 
-            again = Again(words, out / "logs", ended.seconds)
+            again = Again(words, out / "logs", ended.seconds, engines=engines)
             patience.ends(again.end)
             tried = partial(_tried, found, again, out / "logs" / "trace-dynamic", say)
             found = faults.keep(found, "running the program once more", tried)
@@ -99,7 +101,7 @@ def explain_command(
         if minimize and not ended.stopped and not ended.interrupted:
             from torchsleuth.commands.examples import Wish, examples  # and all that judges: likewise
 
-            wish = Wish(budget, jobs, patience.stopped.is_set, patience.ends, say)
+            wish = Wish(budget, jobs, patience.stopped.is_set, patience.ends, say, engines)
             making = partial(examples, found, list(processes(session)), ended.seconds, out, wish)
             made = faults.keep(made, "making small scripts", making)
     found = replace(found, notes=(*found.notes, *faults.notes))

@@ -77,14 +77,15 @@ class Pace:
     The first is not verified before something may have become of it: of the whole, something smaller.
     """
 
-    def __init__(self, cost: float, whole: int) -> None:
+    def __init__(self, cost: float, whole: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
         self._cost = cost
         self._whole = whole  # operators
         self._in_place: int | None = None  # operators of what was tried last; None: nothing was
-        self._since = time.monotonic()
+        self._since = now()
 
     def due(self, ops: int) -> bool:
-        waited = time.monotonic() - self._since
+        waited = self._now() - self._since
         if self._in_place is None:
             return waited >= (_PATIENCE if ops < self._whole else max(_LONG, self._cost))
         return 2 * ops <= self._in_place and waited >= _WORTH * self._cost
@@ -93,9 +94,9 @@ class Pace:
     def spending(self, ops: int) -> Iterator[None]:
         """While a Case of so many operators is verified."""
         self._in_place = ops
-        began = time.monotonic()
+        began = self._now()
         try:
             yield
         finally:
-            self._since = time.monotonic()
+            self._since = self._now()
             self._cost = max(1.0, self._since - began)

@@ -26,7 +26,6 @@ from torchsleuth.investigate.rerun import Again
 from torchsleuth.investigate.starts import NoStart, Start, Subject
 from torchsleuth.judge.base import Judge
 from torchsleuth.judge.bench import Bench
-from torchsleuth.judge.choose import open_judge
 from torchsleuth.judge.environment import with_own_pool
 from torchsleuth.judge.judgement import JudgementLog
 from torchsleuth.judge.match import Target
@@ -95,7 +94,7 @@ class Investigation:
             self._say("starting a judge" if "cuda" in key or ever_warmed() else _FIRST_JUDGE)
             place = self._scratch / f"judge-{len(self._judges)}"
             place.mkdir()
-            self._judges[key] = open_judge(
+            self._judges[key] = self.means.engines.open_judge(
                 devices, python=self.means.python, environment=environment or self.means.environment, scratch=place,
                 path=self.means.path, jobs=self.means.jobs,
             )  # fmt: skip
@@ -107,6 +106,7 @@ class Investigation:
         return Bench(
             judge, place, python=self.means.python, environment=self.means.environment, deadline=deadline,
             path=self.means.path, memory=self._journal, target=Target(failure), log=self.log,
+            engines=self.means.engines,
         )  # fmt: skip
 
     def alone(self, found: Found) -> Alone:
@@ -179,7 +179,7 @@ class Investigation:
         return lambda case: as_long if operators(case.graph) == size else self._placing.hang_limit(case)
 
     def _open_journal(self, home: Path) -> None:
-        self._setting = self._setting or setting(self.means.python, self.means.environment)
+        self._setting = self._setting or setting(self._asked_versions(), self.means.environment)
         places = [home / journal.NAME, *([self._plan.journal] if self._plan.journal else [])]
         self._journal = Journal(*places, setting=self._setting, say=self._say)
         if self._journal.begun_with:
@@ -329,8 +329,10 @@ class Investigation:
 
     def _versions(self) -> dict[str, str]:
         """Name the torch and the Python that judge, which may not be those that the Case was recorded with."""
-        found = versions_of(self.means.python, self.means.environment)
-        return {name: text for name, text in found.items() if text}
+        return {name: text for name, text in versions_of(self._asked_versions()).items() if text}
+
+    def _asked_versions(self) -> str:
+        return self.means.engines.versions(self.means.python, self.means.environment)
 
     def _time_left(self, cost: float) -> bool:
         """Whether there is time for a few judgements more."""
@@ -368,7 +370,7 @@ class Investigation:
     def _largest_graph(self, script: Path, deadline: float) -> Graph | None:
         """Of those that Dynamo captures from a script, which may not end by itself."""
         session = Path(tempfile.mkdtemp(prefix="count-", dir=self._scratch))
-        self._counting = Again([self.means.python, str(script)], session, deadline)
+        self._counting = Again([self.means.python, str(script)], session, deadline, engines=self.means.engines)
         if not self._plan.stopped():
             self._counting.look(session, deadline)
         kept = (p for p in session.glob("processes/*/sketches/*") if p.is_dir())

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from torchsleuth.case.failure import Failure, Kind
-from torchsleuth.judge.guarded import Guarded
+from torchsleuth.judge.engines import LOCAL, Engines, Running
 from torchsleuth.judge.launch import Launch, Limits
 from torchsleuth.judge.order import Cause, Ending
 from torchsleuth.watch.found import Found, Summary, summarise
@@ -34,15 +34,18 @@ _FUSING = ("inductor",)
 class Again:
     """Runs the command with no input and its output in logs/; what it found comes back as data."""
 
-    def __init__(self, command: Sequence[str], logs: Path, seconds: float, budget: float = 0.0) -> None:
+    def __init__(
+        self, command: Sequence[str], logs: Path, seconds: float, budget: float = 0.0, *, engines: Engines = LOCAL
+    ) -> None:
         """`seconds` is how long the first run took; where nothing is fused it may take more, within `budget`."""
         self._command = tuple(command)
         self._logs = logs
+        self._engines = engines
         self._limit = max(_LEAST, _PATIENCE * seconds)
         self._unfused_limit = max(self._limit, min(_UNFUSED_PATIENCE * self._limit, budget))
         self._passed: dict[str, bool | None] = {}  # by backend
         self._lock = threading.Lock()  # held while a run is begun: there is none that `end` does not know
-        self._process: Guarded | None = None
+        self._process: Running | None = None
         self._ended = False
 
     def fails_in_eager(self) -> bool | None:
@@ -172,10 +175,10 @@ class Again:
         seen = Ending.read(str(ending))
         return seen.status if seen is not None and seen.cause is Cause.EXITED and not self._ended else None
 
-    def _begin(self, launch: Launch) -> Guarded | None:
+    def _begin(self, launch: Launch) -> Running | None:
         """None: it was ended before it began."""
         with self._lock:
             if self._ended:
                 return None
-            self._process = Guarded(launch)
+            self._process = self._engines.start(launch)
             return self._process

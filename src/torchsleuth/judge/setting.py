@@ -18,20 +18,23 @@ _PREFIXES = (
 _ASK = "import importlib.metadata as m, sys; print(m.version('torch'), sys.version)"
 
 
-def setting(python: str, environment: Mapping[str, str]) -> str:
-    """A digest: judgements made in one setting are believed in the same setting only."""
+def setting(versions: str, environment: Mapping[str, str]) -> str:
+    """A digest: judgements made in one setting are believed in the same setting only.
+
+    `versions` is what `ask_versions` says of the interpreter.
+    """
     parts = {
         "torchsleuth": __version__,
-        "torch": _torch_of(python, environment),
+        "torch": versions,
         "machine": [platform.machine(), _processor(Path("/proc/cpuinfo"))],
         "environment": sorted((k, v) for k, v in environment.items() if k.startswith(_PREFIXES)),
     }
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
 
 
-def versions_of(python: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Name the versions of torch and Python that an interpreter has; empty where it does not answer."""
-    torch, _, rest = _torch_of(python, environment).partition(" ")
+def versions_of(text: str) -> dict[str, str]:
+    """Read what `ask_versions` says: the versions of torch and Python; empty where the interpreter did not answer."""
+    torch, _, rest = text.partition(" ")
     return {"torch": torch, "python": rest.partition(" ")[0]} if rest else {}
 
 
@@ -46,7 +49,8 @@ def _asked(python: str, environment: tuple[tuple[str, str], ...]) -> str:
     return done.stdout.strip() or "unknown"
 
 
-def _torch_of(python: str, environment: Mapping[str, str]) -> str:
+def ask_versions(python: str, environment: Mapping[str, str]) -> str:
+    """Ask an interpreter for the version of its torch and its own, in one line; "unknown" where it does not answer."""
     return _asked(python, tuple(sorted(environment.items())))
 
 

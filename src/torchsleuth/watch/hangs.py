@@ -41,11 +41,18 @@ class Alone(Enum):
 
 
 class HangWatch:
-    def __init__(self, session: Path, hang_after: float, confirm: Callable[[Found], Alone] | None = None) -> None:
+    def __init__(
+        self,
+        session: Path,
+        hang_after: float,
+        confirm: Callable[[Found], Alone] | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._now = now
         self._session = session
         self._hang_after = hang_after
         self._confirm = confirm
-        self._next = time.monotonic() + _LOOK_EVERY
+        self._next = now() + _LOOK_EVERY
         self._asked: set[str] = set()
         self._pool = ThreadPoolExecutor(1, "hang-judge")
         self._answer: Future[Alone] | None = None
@@ -57,9 +64,9 @@ class HangWatch:
 
     def tick(self) -> bool:
         """Whether the program is seen to hang, now.  Never waits: a Judge is asked in a thread of its own."""
-        if self._hang_after <= 0 or self._confirm is None or time.monotonic() < self._next:
+        if self._hang_after <= 0 or self._confirm is None or self._now() < self._next:
             return False
-        self._next = time.monotonic() + _LOOK_EVERY
+        self._next = self._now() + _LOOK_EVERY
         if self._answer is not None:
             if not self._answer.done():
                 return False
