@@ -232,6 +232,12 @@ def test_tensors_are_kept_without_their_values(tmp_path: Path) -> None:
     assert kept == len(header).to_bytes(8, "little") + header + b"\0" * 6
 
 
+def test_a_record_that_names_a_home_is_refused(tmp_path: Path) -> None:
+    said = {"a": "/@work@/home/x", "b": "/root/program.py", "c": "x/tmp/y"}
+    record.write(tmp_path / record.NAME, [record.Answer("k", "a question", said)])
+    assert record.faults(tmp_path / record.NAME) == ["paths of this machine are left in it: /root/program.py"]
+
+
 def test_times_and_paths_are_left_out_of_what_is_compared(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(json.dumps({"seconds": 3.5, "ops": 1, "in": [{"seconds": 2, "at": "/a/b"}]}))
     found = golden.of_output(tmp_path, Places({"work": "/a"}))

@@ -12,7 +12,6 @@ machine is left in it.  docs/notes/recorded-runs.md says why and when.
 from __future__ import annotations
 
 import argparse
-import re
 import shutil
 import subprocess
 import sys
@@ -26,9 +25,6 @@ from replaying.recorder import RecordingEngines
 from replaying.replayer import NotOnRecord, ReplayEngines
 from replaying.scenarios import SCENARIOS, Scenario, named, run
 from torchsleuth.judge.engines import LOCAL
-
-_MOST_BYTES = 400_000
-_HOME = re.compile(r"/(?:home|root|Users|work|tmp|mnt|opt)/[\w.-]+")
 
 
 def main() -> int:
@@ -72,7 +68,7 @@ def record_here(scenario: Scenario) -> int:
         found = run(scenario, engines, root, places, told)
         path = root / record.NAME
         record.write(path, engines.answers)
-        faults = [*_problems(path, found), *_replayed_otherwise(scenario, path, found)]
+        faults = [*record.faults(path), *_cut_short(found), *_replayed_otherwise(scenario, path, found)]
         if faults:
             print(f"{scenario.name}: not recorded: " + "\n".join(faults), file=sys.stderr)
             return 1
@@ -97,18 +93,9 @@ def accept(scenario: Scenario) -> int:
     return 0
 
 
-def _problems(path: Path, found: dict[str, str]) -> list[str]:
-    faults = []
-    if path.stat().st_size > _MOST_BYTES:
-        faults.append(f"the record takes {path.stat().st_size:,} bytes, more than {_MOST_BYTES:,}")
-    texts = [*found.values(), *(str(one.said) for one in record.read(path))]
-    texts += [content.decode(errors="replace") for one in record.read(path) for content in one.files.values()]
-    left = sorted({place for text in texts for place in _HOME.findall(text)})
-    if left:
-        faults.append(f"paths of this machine are left in it: {', '.join(left[:8])}")
-    if any(word in text for text in found.values() for word in ("the budget", "stopped by")):
-        faults.append("the run was cut short: give its scenario a larger budget")
-    return faults
+def _cut_short(found: dict[str, str]) -> list[str]:
+    cut = any(word in text for text in found.values() for word in ("the budget", "stopped by"))
+    return ["the run was cut short: give its scenario a larger budget"] if cut else []
 
 
 def _replayed_otherwise(scenario: Scenario, path: Path, found: dict[str, str]) -> list[str]:

@@ -23,6 +23,7 @@ from torchsleuth.watch.session import OPTIONS, VARIABLE, Options
 
 TRACE = "TORCH_TRACE"
 _DEFAULTS = Options()
+_VALUES = ("inputs", "constants", "storages")  # of a Case: with the graph, they decide what eager gives
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,9 @@ def _word(word: str, places: Places) -> str:
         return f"{path.name}:{digest(text)}"
     if (path / META).is_file() and (path / GRAPH).is_file():
         case = json.loads((path / META).read_text(encoding="utf-8"))
-        case.pop("failure", None)
+        values = json.dumps([case.get(name) for name in _VALUES])
         graph = (path / GRAPH).read_text(encoding="utf-8")
-        return f"{path.name}:{digest([places.hide(json.dumps(case)), places.hide(graph)])}"
+        return f"{path.name}:{digest([places.hide(graph), places.hide(values)])}"
     return places.hide(word)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ NAME = "record.zip"
 _ANSWERS = "answers.jsonl"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # archives of the same answers are the same
 _TENSORS = ".safetensors"
+MOST_BYTES = 400_000
+_OF_A_MACHINE = re.compile(r"(?<![\w@.-])/(?:home|root|Users|work|tmp|mnt)/[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,19 @@ def read(path: Path) -> list[Answer]:
         )
         for row in rows
     ]
+
+
+def faults(path: Path) -> list[str]:
+    """Say what keeps a record out of the repository: its size, and paths of the machine that made it."""
+    found = []
+    if path.stat().st_size > MOST_BYTES:
+        found.append(f"the record takes {path.stat().st_size:,} bytes, more than {MOST_BYTES:,}")
+    with zipfile.ZipFile(path) as archive:
+        texts = [archive.read(name).decode(errors="replace") for name in archive.namelist()]
+    left = sorted({place for text in texts for place in _OF_A_MACHINE.findall(text)})
+    if left:
+        found.append(f"paths of this machine are left in it: {', '.join(left[:8])}")
+    return found
 
 
 def _member(name: str) -> zipfile.ZipInfo:
