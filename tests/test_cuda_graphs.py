@@ -14,6 +14,9 @@ import pytest
 from command_line import RunCli, torch_script
 from torchsleuth.case.failure import Failure, Kind, Phase, of_text
 from torchsleuth.investigate import cuda_graphs
+from torchsleuth.investigate.program_end import ProgramEnd
+from torchsleuth.investigate.rerun import RerunOutcome
+from torchsleuth.judge.match import Match
 from torchsleuth.locate.named import line_named
 from torchsleuth.watch.found import Found, Summary
 from torchsleuth.watch.session import Process
@@ -32,13 +35,18 @@ def said(file: str = "net", line: int = 13, function: str = "cell") -> Failure:
 class Once:
     """Stands in for the program run again: whether it passes, and on what it was asked to run."""
 
-    def __init__(self, passes: bool | None) -> None:
+    def __init__(self, without: Match, unchanged: Match = Match.SAME) -> None:
         self.asked: list[str] = []
-        self._passes = passes
+        self._without = without
+        self._unchanged = unchanged
 
-    def passes_with_graphs_on(self, backend: str) -> bool | None:
+    def with_backend(self, backend: str, failure: Failure) -> RerunOutcome:
         self.asked.append(backend)
-        return self._passes
+        return RerunOutcome(self._without, ProgramEnd(0))
+
+    def unchanged(self, failure: Failure, *, number: int) -> RerunOutcome:
+        self.asked.append("unchanged")
+        return RerunOutcome(self._unchanged, ProgramEnd(1))
 
 
 def looked(summary: Summary, again: Once) -> Summary:
@@ -64,25 +72,36 @@ def test_the_line_is_that_of_the_tensor_without_the_advice() -> None:
 
 
 def test_a_program_that_passes_without_them_is_explained_by_one_run(process: Process) -> None:
-    again = Once(passes=True)
+    again = Once(Match.PASSED)
     summary = Summary(1, 2, (), reference=process, exit_code=1, uncaught=f"RuntimeError: {SAID.format('a', 1, 'f')}")
     (found,) = looked(summary, again).found
     assert (found.failure.kind, found.component, found.inside) == (Kind.RUNTIME_ERROR, "inductor", "CUDA graphs")
     assert found.workaround
-    assert again.asked == ["inductor"]
+    assert again.asked == ["inductor", "unchanged"]
 
 
 def test_one_that_a_graph_raised_needs_no_case(process: Process) -> None:
     raised = Found(said(), Path("case"), process, ended_program=True)
-    (found,) = looked(Summary(1, 2, (raised,), reference=process, exit_code=1), Once(passes=True)).found
+    (found,) = looked(Summary(1, 2, (raised,), reference=process, exit_code=1), Once(Match.PASSED)).found
     assert found.case is None
     assert found.failure is raised.failure
 
 
-@pytest.mark.parametrize("passes", [False, None])
-def test_one_that_fails_all_the_same_is_left_to_others(process: Process, passes: bool | None) -> None:
+@pytest.mark.parametrize(
+    ("without", "unchanged"),
+    [
+        (Match.SAME, Match.SAME),
+        (Match.OTHER, Match.SAME),
+        (Match.UNKNOWN, Match.SAME),
+        (Match.PASSED, Match.PASSED),
+        (Match.PASSED, Match.OTHER),
+    ],
+)
+def test_one_that_was_not_seen_to_depend_on_them_is_left_to_others(
+    process: Process, without: Match, unchanged: Match
+) -> None:
     summary = Summary(1, 2, (Found(said(), Path("case"), process),), reference=process, exit_code=1)
-    assert looked(summary, Once(passes)) is summary
+    assert looked(summary, Once(without, unchanged)) is summary
 
 
 def test_other_errors_are_none_of_this(process: Process) -> None:

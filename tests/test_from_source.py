@@ -6,67 +6,25 @@ import dataclasses
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from source_by_hand import FAILURE, PROGRAM, ReadingJudge, found, means_of
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
-from torchsleuth.case.ir import Graph, Node, Op, Ref, Source, Value
+from torchsleuth.case.ir import Source
 from torchsleuth.investigate import from_source
-from torchsleuth.investigate.investigation import Investigation, Means
+from torchsleuth.investigate.investigation import Investigation, Means as ProgramMeans
+from torchsleuth.judge.match import Match
 from torchsleuth.judge.outcome import Outcome, Verdict
-from torchsleuth.judge.trial import Trial
 from torchsleuth.judge.verify import Verification
 from torchsleuth.locate.ladder import Component
 from torchsleuth.locate.named import function_at, line_reading
+from torchsleuth.reduce.chance import Chance
 from torchsleuth.reduce.source import whole
-from torchsleuth.watch.found import Found
 from torchsleuth.watch.session import Process
 from torchsleuth.write.findings import Finding
-
-FAILURE = Failure(Kind.DYNAMO_ERROR, Phase.COMPILE_FORWARD, Fingerprint("Unsupported", "no"))
-GRAPH = Graph(
-    (
-        Node("x", Op.PLACEHOLDER, "x", value=Value("torch.float32", (2,))),
-        Node(
-            "sin", Op.CALL_FUNCTION, "torch.sin", (Ref("x"),), value=Value("torch.float32", (2,)),
-            source=Source("repro.py", 1, "f", "other = 2"),
-        ),
-        Node("output", Op.OUTPUT, "output", ((Ref("sin"),),)),
-    )
-)  # fmt: skip
-PROGRAM = "import torch\n\nunused = 1\nother = 2\nbug = torch.compile\n"
-
-
-class ReadingJudge:
-    """Fails alike: the text has "bug" in it.  `stop_after` judgements, the user has lost patience."""
-
-    jobs = 1
-
-    def __init__(self, stop_after: int | None = None) -> None:
-        self.judged = 0
-        self._stop_after = stop_after
-
-    def stopped(self) -> bool:
-        return self._stop_after is not None and self.judged >= self._stop_after
-
-    def judge_all(self, trials: Iterable[Trial]) -> list[Outcome]:
-        outcomes = []
-        for trial in trials:
-            self.judged += 1
-            outcomes.append(Outcome(Verdict.FAILED, FAILURE) if self.fails(trial.source) else Outcome(Verdict.PASSED))
-        return outcomes
-
-    def fails(self, text: str) -> bool:
-        return "bug" in text
-
-
-def found(tmp_path: Path, *arguments: str, text: str = PROGRAM, failure: Failure = FAILURE) -> Found:
-    (tmp_path / "program.py").write_text(text)
-    hello = {"argv": ["python", "program.py", *arguments], "cwd": str(tmp_path), "torch": "2.13.0", "python": "3.11"}
-    return Found(failure, None, Process(tmp_path, hello))
 
 
 def reproduced(
@@ -79,16 +37,12 @@ def reproduced(
 ) -> tuple[Finding, list[int]]:
     runs: list[int] = []
 
-    def verify(script: Path, failure: Failure, count: int, path: Sequence[str]) -> Verification:
+    def verify(script: Path, failure: Failure, count: int, path: Sequence[str], chance: Chance) -> Verification:
         assert not judge.stopped(), "nothing is begun after Ctrl-C"
         runs.append(count)
-        return Verification(count, count if verified else 0, True, (), "" if verified else "it passes")
+        return Verification(count, count if verified else 0, Match.PASSED, (), "" if verified else "it passes")
 
-    any_judge: Any = judge
-    means = from_source.Means(
-        any_judge, tmp_path / "scratch", tmp_path / "out", 30.0, float("inf"), 1, True, judge.stopped, lambda _: None,
-        verify, lambda script: GRAPH, (),
-    )  # fmt: skip
+    means = means_of(tmp_path, judge, verify)
     finding = Finding("f1", failure, component, why_not="no graph")
     return from_source.reproduce(finding, found(tmp_path, text=text, failure=failure), means), runs
 
@@ -123,9 +77,8 @@ DROPS = "import torch\n\nmodel = torch.nn.Dropout()\nmodel.eval()\nbug = torch.c
 class Drawing(ReadingJudge):
     """A model that drops looks wrong unless compiled code draws as eager does; `bug` is wrong in any case."""
 
-    def judge_all(self, trials: Iterable[Trial]) -> list[Outcome]:
-        outcomes = super().judge_all(trials)
-        return [dataclasses.replace(o, failure=WRONG) if o.failure else o for o in outcomes]
+    def outcome(self, text: str) -> Outcome:
+        return Outcome(Verdict.FAILED, WRONG) if self.fails(text) else Outcome(Verdict.PASSED)
 
     def fails(self, text: str) -> bool:
         by_chance = "Dropout" in text and "eval" not in text and "fallback_random" not in text
@@ -202,6 +155,11 @@ def test_what_a_script_needs_besides_torch_is_said() -> None:
     assert whole.imported("import os, numpy as np\nfrom torch import nn\nfrom . import x\n") == ("numpy", "torch")
 
 
+@pytest.mark.parametrize("text", ["import torch\ntorch.ones(2).numpy()\n", "import torch\nf = torch.from_numpy\n"])
+def test_what_calls_numpy_through_torch_needs_it(text: str) -> None:
+    assert whole.imported(text) == ("numpy", "torch")
+
+
 def test_a_line_is_found_by_how_it_reads(tmp_path: Path) -> None:
     file = tmp_path / "x.py"
     file.write_text("a = f( 'x' )\nb = 1\nb = 1\n    c = g(a)  # why\n")
@@ -223,7 +181,7 @@ def test_ctrl_c_also_ends_the_script_whose_graphs_are_counted(tmp_path: Path) ->
     began = tmp_path / "began"
     script = tmp_path / "forever.py"
     script.write_text(f"open({str(began)!r}, 'w').close()\nwhile True: pass\n")
-    with Investigation(Means(sys.executable, {}, (), 1, 30.0), tmp_path, lambda _: None) as work:
+    with Investigation(ProgramMeans(sys.executable, {}, (), 1, 30.0), tmp_path, lambda _: None) as work:
         counting = threading.Thread(target=work._largest_graph, args=(script, 600.0))
         counting.start()
         while not began.exists():

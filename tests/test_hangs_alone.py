@@ -79,7 +79,7 @@ def test_only_what_was_seen_to_end_ends(
 ) -> None:
     judge = ToyJudge(compiled, handed)
 
-    def bench(self: Investigation, case: Case, deadline: float) -> Bench:
+    def bench(self: Investigation, case: Case, deadline: float, failure: Failure) -> Bench:
         return Bench(judge, tmp_path, python="python", environment={}, deadline=deadline)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Investigation, "_bench", bench)

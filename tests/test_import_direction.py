@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import subprocess
 import sys
@@ -42,7 +43,7 @@ def violations(tmp_path: Path, files: dict[str, str]) -> list[str]:
         ("locate/ladder.py", "from torchsleuth import judge"),
         ("write/repro.py", "from torchsleuth.reduce.journal import Journal"),
         ("explain/breaks.py", "from torchsleuth.watch import launch"),
-        ("replay/frames.py", "from torchsleuth.judge import judge"),
+        ("explain/breaks.py", "from torchsleuth.judge import judge"),
         ("backends/faulty.py", "from torchsleuth.case import Case"),
         ("investigate/starts.py", "from torchsleuth import write, explain"),
         ("commands/pipeline.py", "from torchsleuth.investigate import starts"),
@@ -68,7 +69,7 @@ def test_rooms_may_look_backwards(tmp_path: Path, importer: str, statement: str)
         ("reduce/search.py", "from torchsleuth import errors, write", "reduce must not import write"),
         ("write/repro.py", "from torchsleuth.explain import breaks", "write must not import explain"),
         ("explain/breaks.py", "from torchsleuth.write import page", "explain must not import write"),
-        ("replay/frames.py", "from torchsleuth.backends import faulty", "replay must not import backends"),
+        ("explain/breaks.py", "from torchsleuth.backends import faulty", "explain must not import backends"),
         ("backends/faulty.py", "from torchsleuth.locate import ladder", "backends must not import locate"),
         ("judge/worker.py", "from torchsleuth.commands.pipeline import run", "judge must not import commands"),
         ("investigate/starts.py", "from torchsleuth.commands import kept", "investigate must not import commands"),
@@ -232,3 +233,50 @@ def test_the_real_command_line_starts_without_anything_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
+
+
+def rooms_of_the_tree() -> set[str]:
+    package = ROOT / "src" / "torchsleuth"
+    folders = {p.parent.name for p in package.glob("*/__init__.py")}
+    return folders | {p.name for p in package.glob("*.py")}
+
+
+def may_import() -> dict[str, frozenset[str]]:
+    return runpy.run_path(str(CHECKER))["MAY_IMPORT"]
+
+
+def test_the_table_of_contributing_names_exactly_the_rooms_that_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `([\w.]+)` \|", text, re.M)
+    assert len(named) == len(set(named))
+    assert set(named) == rooms_of_the_tree()
+
+
+def test_operators_read_names_without_torch(tmp_path: Path) -> None:
+    assert violations(tmp_path, {"torchsleuth/operators/names.py": "import torch"}) == [
+        "torchsleuth/operators/names.py:1: torch is heavy: import it inside the function that needs it"
+    ]
+    assert violations(tmp_path, {"torchsleuth/operators/names.py": "from torchsleuth import torch_api"}) == [
+        "torchsleuth/operators/names.py:1: operators must not import torch_api"
+    ]
+
+
+def test_the_order_of_contributing_is_the_one_that_is_checked() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    [order] = re.findall(r"^    (\w+(?: < \w+)+)$", text, re.M)
+    assert tuple(order.split(" < ")) == runpy.run_path(str(CHECKER))["IN_ORDER"]
+
+
+def test_every_room_has_a_place_in_the_architecture_and_no_place_is_empty() -> None:
+    rooms = {Path(name).stem for name in rooms_of_the_tree()}
+    autoload = {"torchsleuth_autoload"}
+    assert set(may_import()) == rooms | autoload
+    assert frozenset().union(*may_import().values()) <= rooms
+
+
+def test_every_path_that_contributing_names_exists() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = [name for name in re.findall(r"`([\w./]+)`", text) if "/" in name or name.endswith((".py", ".md", ".toml"))]
+    folders = (ROOT, ROOT / "src", ROOT / "src" / "torchsleuth", ROOT / "src" / "torchsleuth" / "backends")
+    written = {"repro.py", "issue.md", "report.html", "result.json"}  # by the tool
+    assert [p for p in paths if p not in written and not any((f / p).exists() for f in folders)] == []

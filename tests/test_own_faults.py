@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,9 @@ from torchsleuth.commands.run import Run, Seen, Settings
 from torchsleuth.errors import BadUsage, OutputUnwritable
 from torchsleuth.investigate import wrong_numbers
 from torchsleuth.investigate.own_faults import LOG, Faults, OwnFault, told_apart
+from torchsleuth.investigate.program_end import ProgramEnd
+from torchsleuth.investigate.rerun import RerunOutcome
+from torchsleuth.judge.match import Match
 from torchsleuth.locate.ladder import Component
 from torchsleuth.watch.found import Found, Summary
 from torchsleuth.watch.launcher import Ended
@@ -31,6 +33,7 @@ from torchsleuth.write.result import Result, RunVerdict
 
 FAILURE = Failure(Kind.COMPILE_ERROR, Phase.COMPILE_FORWARD, Fingerprint("ValueError", "no kernel"))
 CRASH = Failure(Kind.CRASH, Phase.COMPILE_FORWARD, Fingerprint("SIGSEGV"))
+NOT_ENDED = RerunOutcome(Match.UNKNOWN, ProgramEnd(None))
 NOT_ALONE = "it ran to its end without failing"
 
 
@@ -59,7 +62,7 @@ class Looks:
         return self.finds[name](Finding(name, found.failure, why_not=NOT_ALONE))
 
     def from_source(self, finding: Finding, found: Found, *, first: bool) -> Finding:
-        return replace(finding, varies=(*finding.varies, "its own file was tried"))
+        return replace(finding, not_known=(*finding.not_known, "its own file was tried"))
 
 
 class Again:
@@ -121,12 +124,12 @@ def itself(finding: Finding) -> Finding:
 
 
 def test_a_fault_while_the_program_runs_once_more_loses_nothing(given: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    again: Any = Again(fails_in_eager=ours)
+    again: Any = Again(without_compiling=ours)
     looked = seen(given.out, FAILURE, replace(FAILURE, phase=Phase.RUN_FORWARD))
     result = concluded(replace(given, again=again), looked, monkeypatch, f1=itself, f2=with_repro)
     assert [f.reproduced for f in result.findings] == [False, True]
     assert result.findings[0].why_not == NOT_ALONE
-    assert result.findings[0].varies == ("its own file was tried",), "and it goes on"
+    assert result.findings[0].not_known == ("its own file was tried",), "and it goes on"
     assert result.verdict is RunVerdict.FAILURE
     told = "torchsleuth itself failed while running the program once more, for f1 (KeyError: 'ours'); see "
     assert f"{told}{LOG}, and please report it" in result.notes
@@ -172,7 +175,7 @@ def test_a_page_that_cannot_be_made_does_not_cost_the_result(
 
 def test_what_watching_had_logged_stays_beside_it(given: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     (given.session / "trouble.log").write_text("of watching\n")
-    again: Any = Again(fails_in_eager=ours)
+    again: Any = Again(without_compiling=ours)
     concluded(replace(given, again=again), seen(given.out, FAILURE), monkeypatch, f1=itself)
     assert "KeyError: 'ours'" in log(given)
     assert log(given).endswith("of watching\n")
@@ -191,14 +194,14 @@ def test_a_full_disk_is_said_as_such(given: Run, monkeypatch: pytest.MonkeyPatch
 
 
 def test_where_eager_was_not_seen_to_end_nobody_is_blamed(given: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    again = Again(fails_in_eager=None)
+    again = Again(without_compiling=NOT_ENDED)
     started: Any = again
     result = concluded(replace(given, again=started), seen(given.out, FAILURE), monkeypatch, f1=itself)
-    assert again.asked == ["fails_in_eager"], "what fails with its graphs in eager may be its own fault"
+    assert again.asked == ["without_compiling"], "what fails with its graphs in eager may be its own fault"
     [finding] = result.findings
     assert (finding.component, finding.eager_fails_too) == (Component.UNKNOWN, False)
     assert wrong_numbers.EAGER_NOT_SEEN_TO_END in result.notes
-    assert finding.varies == ("its own file was tried",)
+    assert finding.not_known == ("its own file was tried",)
     assert result.verdict is RunVerdict.NOT_REPRODUCED
 
 
@@ -206,7 +209,7 @@ def test_nor_is_what_a_judge_saw_of_eager_taken_back(given: Run, monkeypatch: py
     def fails_too(finding: Finding) -> Finding:
         return replace(finding, eager_fails_too=True, why_not="eager itself fails: ValueError")
 
-    again: Any = Again(fails_in_eager=None)
+    again: Any = Again(without_compiling=NOT_ENDED)
     result = concluded(replace(given, again=again), seen(given.out, FAILURE), monkeypatch, f1=fails_too)
     assert result.findings[0].eager_fails_too
 
@@ -214,29 +217,29 @@ def test_nor_is_what_a_judge_saw_of_eager_taken_back(given: Run, monkeypatch: py
 def test_a_death_before_there_was_a_graph_says_that_eager_did_not_end(
     given: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    again: Any = Again(fails_in_eager=None)
+    again: Any = Again(without_compiling=NOT_ENDED)
     looked = seen(given.out, CRASH, exit_code=-11)
     [finding] = concluded(replace(given, again=again), looked, monkeypatch, f1=itself).findings
     assert finding.why_not.endswith("with compilation off the program was not seen to end")
 
 
 def test_values_are_looked_for_all_the_same(given: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    again = Again(fails_in_eager=None, crash_with_values=None)
+    again = Again(without_compiling=NOT_ENDED, crash_with_values=None)
     looked = seen(given.out, CRASH, exit_code=-11)
     with_case = replace(looked.summary.found[0], case=given.out)
     looked = replace(looked, summary=replace(looked.summary, found=(with_case,)))
     started: Any = again
     [finding] = concluded(replace(given, again=started), looked, monkeypatch, f1=itself).findings
-    assert again.asked == ["fails_in_eager", "crash_with_values"]
+    assert again.asked == ["without_compiling", "crash_with_values"]
     assert finding.why_not == NOT_ALONE
 
 
 def test_what_died_only_when_it_was_compared_is_not_blamed_either(given: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    again = Again(fails_in_eager=None)
+    again = Again(without_compiling=NOT_ENDED)
     started: Any = again
     looked = seen(given.out, CRASH, inside="kernels")
     result = concluded(replace(given, again=started), looked, monkeypatch, f1=itself)
-    assert again.asked == ["fails_in_eager"]
+    assert again.asked == ["without_compiling"]
     assert wrong_numbers.EAGER_NOT_SEEN_TO_END in result.notes
 
 
@@ -331,18 +334,6 @@ def test_nor_where_nobody_reads_what_is_printed(error: str) -> None:
 
 
 # --- Ctrl-C -----------------------------------------------------------------------------------------------------------
-
-
-def test_what_is_begun_after_ctrl_c_is_ended_at_once() -> None:
-    interruption = Interruption()
-    ended: list[str] = []
-    interruption.ends(lambda: ended.append("first"))
-    interruption._stop()
-    for thread in threading.enumerate():
-        if thread.name == "ctrl-c":
-            thread.join()
-    interruption.ends(lambda: ended.append("second"))
-    assert ended == ["first", "second"]
 
 
 def test_each_ctrl_c_ends_what_runs_once_more_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,7 @@ FAILURE = {
 CULPRIT = dict.fromkeys(("op", "pass", "source"), (str, type(None)))
 REPRO = {
     "path": str, "verified": bool, "failed_runs": int, "runs": int, "form": str, "ops": int, "lines": int,
-    "imports": list, "data_bytes": int,
+    "imports": list, "data_bytes": int, "literal_numbers": int, "source_lines": int,
 }  # fmt: skip
 REDUCTION = {"ops_before": int, "ops_after": int, "judged": int, "judged_to_smallest": int, "seconds": (int, float)}
 COMPONENTS = {"dynamo", "aot", "decomposition", "partitioner", "inductor", "backend", "unknown"}

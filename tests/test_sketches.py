@@ -10,9 +10,13 @@ import pytest
 from torchsleuth.case import folder
 from torchsleuth.case.ir import Graph, Node, Op, Ref, Value, operators
 from torchsleuth.case.model import Backend, Case, Level, Storage, Surroundings, Tensor
-from torchsleuth.investigate import investigation, sketches, wrong_numbers
+from torchsleuth.investigate import blame, investigation, sketches
 from torchsleuth.investigate.investigation import Investigation
 from torchsleuth.investigate.placing import Means
+from torchsleuth.investigate.program_end import ProgramEnd
+from torchsleuth.investigate.repeating import Repeats
+from torchsleuth.investigate.rerun import RerunOutcome
+from torchsleuth.judge.match import Match
 from torchsleuth.locate.ladder import Component
 from torchsleuth.watch.session import Process
 
@@ -42,8 +46,11 @@ def test_one_that_is_cut_short_is_left_out(tmp_path: Path) -> None:
 
 
 class PassesBelowDynamo:
-    def passes_with_graphs_on(self, backend: str) -> bool:
-        return True
+    def with_backend(self, backend: str, *_: object, **__: object) -> RerunOutcome:
+        return RerunOutcome(Match.PASSED, ProgramEnd(0))
+
+    def without_compiling(self, *_: object, **__: object) -> RerunOutcome:
+        return RerunOutcome(Match.PASSED, ProgramEnd(0))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +63,7 @@ def test_who_is_blamed_is_known_from_the_others(tmp_path: Path, kept: list[str],
     for number, backend in enumerate(kept, start=damaged):
         sketch(tmp_path / "sketches" / str(number), backend=backend)
     again: Any = PassesBelowDynamo()
-    found = wrong_numbers.below_dynamo(again, Process(tmp_path, {}), lambda _: None)
+    found = blame.who_is_to_blame(again, Process(tmp_path, {}), lambda _: None, Repeats(2, 2))
     assert found is not None
     assert Component(found.component).value == blamed
 

@@ -20,16 +20,18 @@ from pathlib import Path
 PACKAGE = "torchsleuth"
 AUTOLOAD = "torchsleuth_autoload"
 
-SHARED = ("errors", "torch_api")
+SHARED = ("budget", "errors", "torch_api", "operators")
 IN_ORDER = ("case", "referee", "watch", "judge", "diagnose", "locate", "reduce", "write")
-BESIDE = ("backends", "explain", "replay")
+BESIDE = ("backends", "explain")
 ALL_ROOMS = frozenset((*SHARED, *IN_ORDER, *BESIDE))
 
 # "__init__" as an imported room means the public API: a name taken from `torchsleuth` itself.
 MAY_IMPORT: dict[str, frozenset[str]] = {
+    "budget": frozenset(),
     "errors": frozenset(),
     "backend_table": frozenset(),
     "torch_api": frozenset({"errors"}),
+    "operators": frozenset(),
     **{room: frozenset((*SHARED, *IN_ORDER[:place])) for place, room in enumerate(IN_ORDER)},
     **{room: frozenset((*SHARED, "case", "referee", "watch", "judge")) for room in BESIDE},
     "doctor": ALL_ROOMS,
@@ -81,7 +83,7 @@ class Source:
 
     @property
     def starts_fast(self) -> bool:
-        return self.room in {"cli", "__init__", AUTOLOAD}
+        return self.room in {"cli", "operators", "__init__", AUTOLOAD}
 
     def absolute(self, node: ast.ImportFrom) -> str:
         """The module that a `from ... import` names, with leading dots resolved."""

@@ -11,6 +11,8 @@ from torchsleuth.case import files, folder
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
 from torchsleuth.case.ir import Graph, Node, Op, Ref, Source, Value
 from torchsleuth.case.model import Case, Level, Storage, Surroundings, Tensor
+from torchsleuth.diagnose.claim import Claim, ClaimKind, Topic
+from torchsleuth.judge.match import Match
 from torchsleuth.locate.ladder import Component, Rung
 from torchsleuth.write.findings import Culprit, Finding, Repro
 from torchsleuth.write.result import Result, RunVerdict, to_json
@@ -30,6 +32,11 @@ FAILURE = Failure(
     Phase.COMPILE_FORWARD,
     Fingerprint("RuntimeError", MESSAGE, ("_dynamo/repro/after_dynamo.py:__call__",)),
     "Traceback (most recent call last):\n  ...\nRuntimeError: no such kernel\n",
+)
+CLAIMS = (
+    Claim(ClaimKind.FAILS, Topic.REPRO, "repro.py", "Failed in the same way in 3 of 3 fresh processes.", ("j1",)),
+    Claim(ClaimKind.PASSES, Topic.BACKEND, "eager", 'Passes with backend="eager".', ("j2",)),
+    Claim(ClaimKind.FAILS, Topic.BACKEND, "mine", 'Fails with backend="mine".', ("j1",)),
 )
 WEIGHTS = b"\x02\x00\x00\x00\x00\x00\x00\x00{}" + b"weights-of-mine-" * 4
 
@@ -62,10 +69,11 @@ def a_finding(out: Path, *, source: str = FAILING, verified: bool = True, failur
         failure,
         Component.BACKEND,
         Culprit("aten.relu.default", None, Source("model.py", 31, "forward", "return torch.relu(x)")),
-        (Rung("eager", False, "passed"), Rung("mine", True, "fails")),
+        (Rung("eager", Match.PASSED, "passed"), Rung("mine", Match.SAME, "fails")),
         out / "cases" / "f1",
         repro,
         ops_before=412,
+        claims=CLAIMS,
     )
 
 

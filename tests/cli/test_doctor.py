@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from cli_helpers import Cli
 
+from command_line import torch_script
 from torchsleuth import __version__
 from torchsleuth.doctor import checks, interpreter, trial
 from torchsleuth.doctor.checks import Check, State
 from torchsleuth.doctor.interpreter import Answer, Interpreter
 from torchsleuth.errors import JudgeBroken
+from torchsleuth.torch_api.hook_table import HOOKS
 
 HERE = Interpreter("/bin/python", "3.11.7")
 HEALTHY: dict[str, Any] = {
@@ -25,9 +27,11 @@ HEALTHY: dict[str, Any] = {
     "temporary": {"path": "/tmp", "free": 50 << 30, "no_exec": False},
     "headers": "/usr/include/python3.11",
     "torch": {"version": "2.13.0+cpu", "built_for": "CPU", "device": ""},
-    "hooks": [],
+    "hooks": [{"name": "torch.x.Y", "does": "sees it", "required": True, "missing": ""}],
     "compiler": "g++",
 }
+
+MISSING = {"name": "torch.z", "does": "", "required": True, "missing": "torch has no usable torch.z: nothing is seen"}
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +70,8 @@ def test_a_healthy_interpreter_has_nothing_to_mend(monkeypatch: pytest.MonkeyPat
     ("change", "what", "said"),
     [
         ({"torch": {**HEALTHY["torch"], "version": "2.10.1"}}, "torch", "needs 2.11 or newer: upgrade torch."),
-        ({"hooks": ["torch.x.Y", "torch.z"]}, "hooks", "this torch has no torch.x.Y, torch.z. Upgrade torchsleuth"),
+        ({"hooks": [*HEALTHY["hooks"], MISSING]}, "hook", "torch has no usable torch.z: nothing is seen. Upgrade"),
+        ({"hooks": []}, "hooks", "torch could not be probed for them (the probe gave no answer)"),
         ({"entry_points": []}, "entry point", "not installed in this Python. Install torchsleuth into /bin/python"),
         ({"entry_points": HEALTHY["entry_points"] * 2}, "entry point", "registered 2 times"),
         (
@@ -89,6 +94,7 @@ def test_a_problem_says_what_to_do(
 @pytest.mark.parametrize(
     ("question", "trouble", "what", "said"),
     [
+        ("hooks", "KeyError: 3", "hooks", "torch could not be probed for them (KeyError: 3). Upgrade torchsleuth"),
         ("compiler", "InvalidCxxCompiler: none", "C++ compiler", "finds none (InvalidCxxCompiler: none). Install g++"),
         ("headers", "FileNotFoundError: Python.h", "Python.h", "apt install python3-dev"),
         ("temporary", "FileNotFoundError: No usable", "temporary folder", "Point TMPDIR to a folder"),
@@ -141,6 +147,7 @@ def test_notes_do_not_stand_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     older = {"entry_points": [{**HEALTHY["entry_points"][0], "version": "0.0.9"}]}
     assert "torchsleuth 0.0.9 there" in only(examined(monkeypatch, older), State.NOTE, "entry point")
     only(examined(monkeypatch, environment={"TORCHSLEUTH_WATCH": "/x"}), State.NOTE, "TORCHSLEUTH_WATCH")
+    only(examined(monkeypatch, {"hooks": [*HEALTHY["hooks"], {**MISSING, "required": False}]}), State.NOTE, "hook")
 
 
 @pytest.mark.parametrize(("free", "state"), [(1 << 29, State.PROBLEM), (3 << 29, State.NOTE)])
@@ -209,7 +216,8 @@ def test_it_works_here(run_cli) -> None:
     done = run_cli("doctor", "--deep", env={"TMPDIR": "/tmp"})
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "torchsleuth can work here."
-    assert "ok       hooks: torch has all 7 places" in done.stdout
+    assert f"ok       hooks: torch has all {len(HOOKS)} places" in done.stdout
+    assert "ok       hook: " not in done.stdout
     assert "and a planted failure was seen" in done.stdout
 
 
@@ -218,3 +226,39 @@ def test_a_compiler_that_is_missing_is_found_out(run_cli) -> None:
     done = run_cli("doctor", env={"CXX": "/no/such/compiler"})
     assert done.returncode == 2
     assert "problem  C++ compiler: Inductor finds none" in done.stdout
+
+
+WITHOUT = """
+import sys
+
+class Finder:  # takes an attribute away from a module of torch, as soon as it is imported
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != "torch._functorch.aot_autograd":
+            return None
+        import importlib.machinery
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        execute = spec.loader.exec_module
+        def exec_module(module):
+            execute(module)
+            del module.aot_stage2_compile
+        spec.loader.exec_module = exec_module
+        return spec
+
+sys.meta_path.insert(0, Finder)
+"""
+NAMED = "torch has no usable torch._functorch.aot_autograd.aot_stage2_compile (no such attribute)"
+
+
+@pytest.mark.slow
+def test_a_place_that_torch_lost_is_named_by_doctor_and_by_the_run(run_cli, tmp_path: Path) -> None:
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / "sitecustomize.py").write_text(WITHOUT)
+    env = {"PYTHONPATH": str(tmp_path / "without")}
+    done = run_cli("doctor", env=env)
+    assert done.returncode == 2
+    assert f"problem  hook: {NAMED}" in done.stdout
+    script = torch_script(tmp_path, "torch.compile(lambda x: x + 1, backend='eager')(torch.ones(2))")
+    ran = run_cli("run", "--out", "out", str(script), env=env)
+    assert NAMED in (tmp_path / "out" / "result.json").read_text()
+    assert NAMED in ran.stdout + ran.stderr

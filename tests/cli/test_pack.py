@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from cli_helpers import Cli
 from outputs import FAILING, FAILURE, MESSAGE, WEIGHTS, a_case, a_finding, a_result, an_output_folder
 
 from torchsleuth.case import folder
+from torchsleuth.case.model import Code
 from torchsleuth.write import redaction, stored
 from torchsleuth.write.redaction import Redactor
 
@@ -89,12 +91,38 @@ def test_data_that_the_repro_needs_goes_along_unless_told_not_to(tmp_path: Path,
 
 
 def test_data_that_stands_in_the_repro_as_literals_is_said(tmp_path: Path, cli: Cli) -> None:
-    out = an_output_folder(tmp_path / "run")
-    data = json.loads((out / "result.json").read_text())
-    data["failures"][0]["repro"]["data_bytes"] = 16
-    (out / "result.json").write_text(json.dumps(data))
-    marked = [line.split()[0] for line in cli("pack", "run").out.splitlines() if line.endswith("TENSOR DATA")]
+    out = tmp_path / "run"
+    literals = f"x = torch.tensor({[0.5] * 64})\n"
+    an_output_folder(out, source=FAILING + literals)
+    manifest = cli("pack", "run").out.splitlines()
+    marked = [line.split()[0] for line in manifest if line.endswith("TENSOR DATA")]
     assert marked == ["issue.md", "repro.py"]
+    told = [line.split(maxsplit=1) for line in manifest if "holds" in line]
+    assert told == [[name, "holds 64 numbers of your data as literals"] for name in marked]
+
+
+def test_source_that_repros_and_cases_carry_is_said(tmp_path: Path, cli: Cli) -> None:
+    out = tmp_path / "run"
+    finding = a_finding(out)
+    assert finding.repro is not None
+    finding = replace(finding, repro=replace(finding.repro, source_lines=5))
+    code = Code("operator mylib::foo", "foo", "def foo(x):\n\n    return x\n")
+    case = a_case()
+    case = replace(case, surroundings=replace(case.surroundings, code=(code,)))
+    an_output_folder(out, result=a_result(finding), case=case)
+    manifest = cli("pack", "run").out.splitlines()
+    told = {line.split()[0]: line.split(maxsplit=1)[1] for line in manifest if "of your source" in line}
+    assert told == {
+        "cases/f1/case.json": "holds 2 lines of your source",
+        "issue.md": "holds 5 lines of your source",
+        "repro.py": "holds 5 lines of your source",
+    }
+    assert "from your program:" in manifest
+
+
+def test_where_nothing_of_the_program_is_packed_nothing_is_said(tmp_path: Path, cli: Cli) -> None:
+    an_output_folder(tmp_path / "run")
+    assert "from your program:" not in cli("pack", "run").out
 
 
 def test_logs_links_and_strange_files_stay_behind(tmp_path: Path, cli: Cli) -> None:

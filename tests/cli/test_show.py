@@ -23,15 +23,15 @@ def test_the_summary_is_told_again(tmp_path: Path, cli: Cli) -> None:
     assert said.out.splitlines() == [
         f"{tmp_path}/out: python train.py --epochs 1",
         "",
-        "torchsleuth: 1 failure found (12 graphs in 1 process watched)",
+        "torchsleuth: 1 failure (12 graphs compiled in 1 process)",
         "",
-        "  compile-error in backend (compile-forward)",
+        "  compile-error in backend, compiling the forward graph",
         "  RuntimeError: no such kernel",
-        "  operator  aten.relu.default",
-        "  source    model.py:31: return torch.relu(x)",
-        "  passes    eager",
-        "  fails     mine",
-        "  repro     1 operator, 8 lines, form torch.compile; fails alike in 3 of 3 fresh processes",
+        "",
+        "  operator    aten.relu.default",
+        "  line        model.py:31: return torch.relu(x)",
+        "  backends    eager passes, mine fails",
+        "  repro       1 operator, 8 lines; failed the same way in 3 of 3 fresh processes",
         "out/repro.py",
     ]
 
@@ -41,9 +41,9 @@ def test_run_and_show_tell_the_same_less_what_the_result_does_not_hold(tmp_path:
     result = a_result(a_finding(out), notes=("the program was interrupted (Ctrl-C)",))
     now = list(terminal.lines(account.of_result(result, out), out))
     again = list(terminal.lines(account.of_json(to_json(result, out)), out))
-    only_now = ["  source    model.py:31: return torch.relu(x)"]
+    only_now = ["  line        model.py:31: return torch.relu(x)"]
     assert [line for line in now if line not in again] == only_now
-    assert [line for line in again if line not in now] == ["  source    model.py:31"]
+    assert [line for line in again if line not in now] == ["  line        model.py:31"]
 
 
 def test_the_words_of_the_error_are_those_of_the_case(tmp_path: Path, cli: Cli) -> None:
@@ -58,7 +58,7 @@ def test_a_damaged_case_does_not_stand_in_the_way(tmp_path: Path, cli: Cli, dama
     (out / "cases" / "f1" / "case.json").write_text(damage)
     said = cli("show", out)
     assert said.status == 0
-    assert "  RuntimeError: no such kernel\n  operator  aten.relu.default\n  source    model.py:31\n" in said.out
+    assert "  RuntimeError: no such kernel\n\n  operator    aten.relu.default\n  line        model.py:31\n" in said.out
 
 
 def test_a_result_that_holds_the_ladder_is_told_with_it(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_result_that_holds_the_ladder_is_told_with_it(tmp_path: Path) -> None:
     ("failure", "line"),
     [
         (died("SIGSEGV"), "  The process dies with SIGSEGV."),
-        (Failure(Kind.HANG, Phase.RUN_FORWARD, Fingerprint("hang")), "  It never ends."),
+        (Failure(Kind.HANG, Phase.RUN_FORWARD, Fingerprint("hang")), "  It does not end."),
         (Failure(Kind.RUNTIME_ERROR, Phase.RUN_FORWARD, Fingerprint("KeyError", "a @ b: c")), "  KeyError: a @ b: c"),
     ],
 )
@@ -102,7 +102,7 @@ def test_why_there_is_no_repro_is_said_once(tmp_path: Path, cli: Cli) -> None:
     result = a_result(Finding("f1", FAILURE, why_not=why), verdict=RunVerdict.NOT_REPRODUCED, notes=(f"f1: {why}",))
     said = cli("show", an_output_folder(tmp_path / "out", result=result))
     assert said.out.count(why) == 1
-    assert f"  no repro  {why}" in said.out
+    assert f"  no repro    {why}" in said.out
     assert said.last_line == "out/issue.md"
 
 

@@ -17,6 +17,7 @@ from outputs import FAILING, FAILURE, MESSAGE, a_case, a_finding, a_result, an_o
 from torchsleuth.case.failure import Failure, Fingerprint
 from torchsleuth.doctor import interpreter
 from torchsleuth.doctor.interpreter import Interpreter
+from torchsleuth.judge.match import Match
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.write import reverified, stored
 from torchsleuth.write.reverified import Row
@@ -62,9 +63,9 @@ def test_a_repro_that_fails_as_recorded_is_verified(tmp_path: Path, cli: Cli, st
     assert said.status == 0
     assert said.out.splitlines() == [
         f"recorded: {FAILURE.fingerprint.line}",
-        f"python  torch       compiled             eager   {'interpreter'}",
-        f"3.11.7  2.13.0+cpu  3 of 3 failed alike  passes  {sys.executable}",
-        "out/repro.py: verified: it fails alike in every run",
+        f"python  torch       compiled                    eager   {'interpreter'}",
+        f"3.11.7  2.13.0+cpu  3 of 3 failed the same way  passes  {sys.executable}",
+        "out/repro.py: verified: it fails the same way in every run",
     ]
     assert [eager for _, eager in stage.asked] == [False, False, False, True]
 
@@ -73,9 +74,14 @@ def test_a_repro_that_fails_as_recorded_is_verified(tmp_path: Path, cli: Cli, st
     ("compiled", "eager", "row", "end"),
     [
         ([PASSED, PASSED], PASSED, "passes, 2 of 2", "it does not fail any more"),
-        ([failed(), PASSED], PASSED, "1 of 2 failed alike, 1 of 2 passed", "it does not fail alike in every run"),
+        (
+            [failed(), PASSED],
+            PASSED,
+            "1 of 2 failed the same way, 1 of 2 passed",
+            "it does not fail the same way in every run",
+        ),
         ([failed(OTHER)] * 2, PASSED, "2 of 2 failed in another way", "it fails in another way than recorded"),
-        ([failed()] * 2, failed(OTHER), "2 of 2 failed alike", "it also fails with compilation switched off"),
+        ([failed()] * 2, failed(OTHER), "2 of 2 failed the same way", "it also fails with compilation off"),
     ],
 )
 def test_a_repro_that_does_not_fail_alike(
@@ -111,7 +117,7 @@ def test_the_first_failure_is_the_measure_for_every_interpreter(tmp_path: Path, 
     stage.elsewhere["other"] = [failed(OTHER)]
     said = cli("verify", "--runs", "1", "--python", sys.executable, "--python", "other", "mine.py")
     assert said.status == 1
-    assert "1 of 1 failed alike" in said.out
+    assert "1 of 1 failed the same way" in said.out
     assert "1 of 1 failed in another way" in said.out
 
 
@@ -119,8 +125,8 @@ def test_an_interpreter_without_torch_is_a_row_and_status_2(tmp_path: Path, cli:
     an_output_folder(tmp_path / "out")
     said = cli("verify", "--python", "bare", "--python", sys.executable, "out/repro.py")
     assert said.status == 2
-    assert "3.12.1  -           not run              -       bare\n    torch is not installed\n" in said.out
-    assert said.last_line.endswith("it fails alike in every run where it could be run")
+    assert "3.12.1  -           not run                     -       bare\n    torch is not installed\n" in said.out
+    assert said.last_line.endswith("it fails the same way in every run where it could be run")
     assert said.err.splitlines()[-1] == (
         "torchsleuth: bare: torch is not installed. Name a Python that has torch with --python."
     )
@@ -237,9 +243,9 @@ def test_a_python_without_torch(tmp_path: Path) -> None:
 
 
 def test_a_row_is_verified_only_when_eager_passed() -> None:
-    row = Row("python", runs=2, alike=2, eager_passes=True)
+    row = Row("python", runs=2, alike=2, eager=Match.PASSED)
     assert row.verified
-    assert not replace(row, eager_passes=False).verified
+    assert not replace(row, eager=Match.SAME).verified
     assert not replace(row, alike=1).verified
     assert not Row("python").verified
 
@@ -249,7 +255,7 @@ def test_a_real_repro_is_verified_and_a_mended_one_is_not(tmp_path: Path, run_cl
     out = an_output_folder(tmp_path / "out")
     done = run_cli("verify", "--runs", "2", "out/repro.py")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 of 2 failed alike" in done.stdout
+    assert "2 of 2 failed the same way" in done.stdout
     (out / "repro.py").write_text(FAILING.replace("raise RuntimeError", "return gm.forward #"))
     done = run_cli("verify", "--runs", "1", "--json", "out/repro.py")
     assert done.returncode == 1

@@ -21,6 +21,7 @@ from torchsleuth.judge.environment import (
     with_torchsleuth,
     without_torchsleuth,
 )
+from torchsleuth.judge.match import Match, Target, match
 from torchsleuth.judge.order import Cause, Ending, Order, Stage
 
 FAILURE = Failure(Kind.RUNTIME_ERROR, Phase.RUN_FORWARD, Fingerprint("ValueError", "no"))
@@ -147,7 +148,7 @@ def test_a_cache_run_shares_the_cache_and_the_last_counts(tmp_path: Path) -> Non
     assert [order.stages for order in judge.orders] == [(Stage.EAGER, Stage.COMPILED), (Stage.COMPILED,)]
     assert judge.orders[0].cache == judge.orders[1].cache
     assert judge.orders[0].work != judge.orders[1].work
-    assert outcome.fails_like(FAILURE.fingerprint)
+    assert match(outcome, Target(FAILURE)) is Match.SAME
     assert (outcome.eager_seconds, outcome.seconds) == (1.0, 2.0)
     assert judge.judged == 1
 

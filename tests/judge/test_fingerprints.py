@@ -220,3 +220,15 @@ def test_what_a_backend_raised_is_in_the_line_that_people_read() -> None:
     error = BackendCompilerFailed("backend='inductor' raised:\nAssertionError: a set_ that\ncannot be kept")
     summary = of_exception(error, Phase.COMPILE_FORWARD).summary
     assert summary == "BackendCompilerFailed: backend='inductor' raised: AssertionError: a set_ that"
+
+
+def test_an_internal_assert_under_the_headline_is_told() -> None:
+    """What only says where it was met stays in front; the fault itself is what people search for."""
+    text = "The following operation failed in the interpreter.\nTraceback:\n  ptr INTERNAL ASSERT FAILED at a.cpp:3\n"
+    error = RuntimeError(text)
+    summary = of_exception(error, Phase.RUN_FORWARD).summary
+    assert summary == (
+        "RuntimeError: The following operation failed in the interpreter. ptr INTERNAL ASSERT FAILED at a.cpp:3"
+    )
+    first = RuntimeError("ptr INTERNAL ASSERT FAILED at a.cpp:3\nmore")
+    assert of_exception(first, Phase.RUN_FORWARD).summary == "RuntimeError: ptr INTERNAL ASSERT FAILED at a.cpp:3"

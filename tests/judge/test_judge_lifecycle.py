@@ -98,6 +98,18 @@ def test_an_interpreter_without_torch_is_a_broken_judge(
         assert judge.judged == 0
 
 
+def test_a_judge_that_is_cancelled_while_it_starts_is_not_broken(tmp_path: Path, environment: dict[str, str]) -> None:
+    """The best that was verified would be forgotten with what a broken judge raises."""
+    (tmp_path / "torch.py").write_text("import time\ntime.sleep(600)\n")
+    with ForkedJudge(sys.executable, environment, [str(tmp_path)], jobs=1, scratch=tmp_path / "scratch") as judge:
+        for _ in range(2):
+            canceller = threading.Timer(0.5, judge.cancel)
+            canceller.start()
+            outcome = judge.judge(trial("import torch\n", tmp_path / "t"))
+            canceller.join()
+            assert (outcome.verdict, outcome.reason) == (Verdict.UNKNOWN, "cancelled")
+
+
 def test_modules_of_the_program_can_be_imported(tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "users_module.py").write_text("ANSWER = 42\n")
     with ForkedJudge(sys.executable, environment, [str(tmp_path)], scratch=tmp_path / "scratch") as judge:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,21 @@ def test_eager_that_raised_is_invalid_and_carries_no_failure() -> None:
 
 
 @pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        ("NameError", "the script is ill-formed: NameError: size N"),
+        ("ModuleNotFoundError", "the script is ill-formed: ModuleNotFoundError: size N"),
+        ("torchsleuth.judge.invariants.BrokenInvariant", "no correct program makes such a tensor"),
+    ],
+)
+def test_a_script_that_is_broken_is_not_told_as_a_fault_of_eager(error: str, says: str) -> None:
+    failure = replace(FAILURE, fingerprint=replace(FAILURE.fingerprint, error=error))
+    outcome = remains(OK, [EAGER[0], {"event": "eager-failed", "seconds": 1.0, "failure": failure.to_json()}])
+    assert (outcome.verdict, outcome.failure) == (Verdict.INVALID, None)
+    assert outcome.reason.startswith(says)
+
+
+@pytest.mark.parametrize(
     ("ending", "output", "error", "kind"),
     [
         (Ending(Cause.DEADLINE), "", "hang", Kind.HANG),
@@ -66,10 +81,14 @@ class TestAnEndingWithoutAWord:
         assert outcome.failure.text == output
         assert outcome.reason == error
 
-    def test_while_eager_ran_makes_it_invalid(self, ending: Ending, output: str, error: str, kind: Kind) -> None:
+    def test_while_eager_ran_makes_it_invalid_unless_a_limit_of_ours_ended_it(
+        self, ending: Ending, output: str, error: str, kind: Kind
+    ) -> None:
         outcome = remains(ending, EAGER[:1], output)
-        assert (outcome.verdict, outcome.failure) == (Verdict.INVALID, None)
-        assert outcome.reason == f"eager itself fails: {error}"
+        limited = ending.cause is not Cause.EXITED or ending.status == -9
+        assert (outcome.verdict, outcome.failure) == (Verdict.UNKNOWN if limited else Verdict.INVALID, None)
+        said = "eager was stopped by a limit of the judge: " if limited else f"eager itself fails: {error}"
+        assert outcome.reason.startswith(said)
 
     def test_before_anything_ran_says_nothing(self, ending: Ending, output: str, error: str, kind: Kind) -> None:
         outcome = remains(ending, [], output)
@@ -109,15 +128,6 @@ def test_a_fault_of_our_own_says_nothing_and_shows_itself() -> None:
 )
 def test_a_trial_that_never_began_says_how_it_ended(ending: Ending, says: str) -> None:
     assert remains(ending, []).reason == f"the trial ended before it began: {says}"
-
-
-def test_only_a_failure_of_the_same_kind_fails_alike() -> None:
-    outcome = Outcome(Verdict.FAILED, FAILURE)
-    assert outcome.fails_like(Fingerprint("ValueError", "size N", ("elsewhere.py:f",)))
-    assert not outcome.fails_like(Fingerprint("ValueError", "other"))
-    assert not outcome.fails_like(Fingerprint("KeyError", "size N"))
-    for verdict in (Verdict.PASSED, Verdict.INVALID, Verdict.UNKNOWN):
-        assert not Outcome(verdict, FAILURE).fails_like(FAILURE.fingerprint)
 
 
 def test_an_exit_is_labelled_by_its_phase() -> None:

@@ -18,6 +18,7 @@ from torchsleuth.judge import Verdict, Verification, limits, probed, verify
 from torchsleuth.judge.environment import home
 from torchsleuth.judge.guarded import Guarded
 from torchsleuth.judge.launch import Launch
+from torchsleuth.judge.match import Match
 
 WANT = Failure(Kind.RUNTIME_ERROR, Phase.RUN_FORWARD, Fingerprint("ValueError", "size N"))
 TOY_TORCH = """
@@ -82,13 +83,22 @@ def test_a_repro_that_fails_in_eager_too_is_not(script: Path, toy: dict[str, str
     found = check(script, "import torch\nraise ValueError('size 3')\n", toy)
     assert (found.failed_runs, found.eager_passes) == (2, False)
     assert not found.verified
-    assert found.reason == "it also fails with compilation switched off: ValueError: size N"
+    assert found.reason == "it also fails with compilation off: ValueError: size N"
 
 
 def test_eager_need_not_be_looked_at(script: Path, toy: dict[str, str]) -> None:
     found = check(script, "import torch\nraise ValueError('size 3')\n", toy, check_eager=False)
     assert found.eager_passes is None
     assert found.verified
+
+
+def test_eager_that_runs_out_of_time_is_not_said_to_fail(script: Path, toy: dict[str, str]) -> None:
+    slow = "import time, torch\nif torch.DISABLED: time.sleep(60)\nraise ValueError('size 3')\n"
+    found = check(script, slow, toy, runs=1, deadline=2.0)
+    assert found.eager is Match.UNKNOWN
+    assert found.eager_passes is None
+    assert not found.verified
+    assert found.reason.startswith("whether it passes with compilation off is not known: ")
 
 
 def test_another_error_is_not_the_wanted_one(script: Path, toy: dict[str, str]) -> None:
@@ -122,9 +132,9 @@ def test_a_repro_that_fails_only_at_times_is_not_verified(script: Path, toy: dic
 
 
 def test_no_runs_prove_nothing() -> None:
-    assert not Verification(0, 0, True, ()).verified
+    assert not Verification(0, 0, Match.PASSED, ()).verified
     assert Verification(1, 1, None, ()).verified
-    assert not Verification(2, 1, True, ()).verified
+    assert not Verification(2, 1, Match.PASSED, ()).verified
 
 
 def test_torchsleuth_cannot_be_imported_there(script: Path, toy: dict[str, str]) -> None:
@@ -329,7 +339,7 @@ def test_a_flaky_repro_that_ever_fails_in_eager_is_not_verified(
     source = NOW_AND_THEN.replace("not torch.DISABLED", "True")
     found = check(script, source, toy, runs=3, jobs=1, flaky=True)
     assert not found.verified
-    assert "compilation switched off" in found.reason
+    assert "with compilation off" in found.reason
 
 
 def test_a_flaky_repro_that_never_failed_is_not_verified(script: Path, toy: dict[str, str]) -> None:

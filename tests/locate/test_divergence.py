@@ -10,21 +10,25 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "reduce"))
 
 from toys import chain
 
-from torchsleuth.case.failure import Failure, Phase, wrong_numbers
+from torchsleuth.case.failure import Phase, wrong_numbers
 from torchsleuth.case.ir import Graph, Node, Op, Ref, Value
 from torchsleuth.case.model import Case, Check, Level
+from torchsleuth.case.program import Form
+from torchsleuth.judge.bench import Tried
+from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.locate import divergence
 from torchsleuth.referee import told
 from torchsleuth.referee.told import Told
 
 
 def judged_wrong_from(first: int, asked: list[Case]) -> divergence.JudgeCase:
-    def judge(case: Case) -> Failure | None:
+    def judge(case: Case) -> Tried:
         asked.append(case)
         results = case.graph.output.args[0]
         assert isinstance(results, tuple)
         rows = [asdict(Told(f"out[{i}]", "values", 0.5, 1e-7, 1.0)) for i in range(first, len(results))]
-        return wrong_numbers("values", Phase.RUN_FORWARD, told.line(rows), "") if rows else None
+        failure = wrong_numbers("values", Phase.RUN_FORWARD, told.line(rows), "") if rows else None
+        return Tried(Outcome(Verdict.FAILED if failure else Verdict.PASSED, failure), Form.COMPILE, False)
 
     return judge
 

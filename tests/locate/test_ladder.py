@@ -9,6 +9,9 @@ import pytest
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, of_hang, of_signal
 from torchsleuth.case.ir import Graph
 from torchsleuth.case.model import Backend, Case, Code, Level, Surroundings, Tensor
+from torchsleuth.case.program import Form
+from torchsleuth.judge.bench import Tried
+from torchsleuth.judge.match import Match
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.locate.ladder import PLAIN_PARTITIONER_DECOMPOSED, Component, Ladder, climb
 
@@ -27,9 +30,9 @@ class ToyJudge:
         self.answers = answers
         self.asked: list[str] = []
 
-    def __call__(self, backends: Sequence[Backend]) -> list[Outcome]:
+    def __call__(self, backends: Sequence[Backend]) -> list[list[Tried]]:
         self.asked += [b.name for b in backends]
-        return [self.answers.get(b.name, PASSES) for b in backends]
+        return [[Tried(self.answers.get(b.name, PASSES), Form.COMPILE, False)] for b in backends]
 
 
 def climbed(
@@ -110,10 +113,33 @@ def test_the_partitioners_backend_is_torch_alone() -> None:
     ],
 )
 def test_a_rung_that_could_not_be_judged_blames_nobody(unknown: Outcome) -> None:
-    ladder, _ = climbed({"eager": unknown, "aot_eager": FAILS})
-    assert ladder.component is Component.AOT
-    assert ladder.rungs[0].fails is None
-    assert ladder.rungs[0].said.startswith(unknown.verdict.value)
+    """Neither what stands on it nor what is above: the failure may begin on that rung."""
+    for failing in ("aot_eager", "aot_eager_decomp_partition", "inductor"):
+        ladder, _ = climbed({"eager": unknown, failing: FAILS})
+        assert ladder.component is Component.UNKNOWN
+        assert ladder.rungs[0].fails is None
+        assert ladder.rungs[0].said.startswith(unknown.verdict.value)
+
+
+def test_a_rung_that_fails_in_another_way_neither_fails_nor_passes() -> None:
+    ladder, _ = climbed({"aot_eager": Outcome(Verdict.FAILED, OTHER)})
+    assert ladder.component is Component.UNKNOWN
+    assert [(r.backend, r.match) for r in ladder.rungs] == [
+        ("eager", Match.PASSED),
+        ("aot_eager", Match.OTHER),
+        ("aot_eager_decomp_partition", Match.PASSED),
+        ("inductor", Match.SAME),
+    ]
+
+
+def test_a_rung_of_a_flaky_failure_passes_only_if_every_run_does() -> None:
+    case = Case(Level.DYNAMO, Graph(()), ())
+    runs = [
+        [Tried(o, Form.COMPILE, False) for o in (PASSES, PASSES, last)]
+        for last in (FAILS, Outcome(Verdict.UNKNOWN), PASSES)
+    ]
+    ladder = climb(case, SEEN, lambda backends: runs[: len(backends)])
+    assert [rung.match for rung in ladder.rungs[:3]] == [Match.SAME, Match.UNKNOWN, Match.PASSED]
 
 
 def test_a_custom_backend_that_fails_in_its_own_way_is_to_blame() -> None:
@@ -121,8 +147,10 @@ def test_a_custom_backend_that_fails_in_its_own_way_is_to_blame() -> None:
     ladder, _ = climbed({"aot_eager": Outcome(Verdict.FAILED, OTHER)}, MINE)
     assert ladder.component is Component.BACKEND
     assert [(r.backend, r.fails) for r in ladder.rungs][1:] == [
-        ("aot_eager", False), ("aot_eager_decomp_partition", False), ("mine", True),
-    ]  # fmt: skip
+        ("aot_eager", None),
+        ("aot_eager_decomp_partition", False),
+        ("mine", True),
+    ]
     assert ladder.rungs[1].said == OTHER.fingerprint.line
 
 
@@ -152,8 +180,15 @@ def test_a_function_named_like_a_rung_is_not_that_rung() -> None:
     assert ladder.component is Component.BACKEND
 
 
-@pytest.mark.parametrize("kind", [of_signal(11, Phase.RUN_FORWARD), of_hang(Phase.RUN_FORWARD)])
-def test_deaths_and_hangs_are_alike_by_their_kind(kind: Failure) -> None:
-    abort = Outcome(Verdict.FAILED, of_signal(6, Phase.RUN_FORWARD))
-    expected = Component.AOT if kind.kind is Kind.CRASH else Component.BACKEND
-    assert climbed({"aot_eager": abort}, MINE, kind)[0].component is expected
+@pytest.mark.parametrize(
+    ("number", "component"), [(11, Component.AOT), (6, Component.BACKEND)], ids=["the same signal", "another"]
+)
+def test_deaths_are_told_apart_by_their_signal(number: int, component: Component) -> None:
+    death = Outcome(Verdict.FAILED, of_signal(number, Phase.RUN_FORWARD))
+    ladder, _ = climbed({"aot_eager": death}, MINE, of_signal(11, Phase.RUN_FORWARD))
+    assert ladder.component is component
+
+
+def test_hangs_are_the_same_wherever_they_are() -> None:
+    hang = Outcome(Verdict.FAILED, of_hang(Phase.COMPILE_FORWARD))
+    assert climbed({"aot_eager": hang}, MINE, of_hang(Phase.RUN_FORWARD))[0].component is Component.AOT

@@ -11,8 +11,11 @@ from torchsleuth.case.failure import Kind
 from torchsleuth.case.ir import Graph, Node, Op, Ref, Value
 from torchsleuth.case.model import Backend, Case, Level, Storage, Surroundings, Tensor
 from torchsleuth.case.program import render
+from torchsleuth.judge.judgement import Judged
+from torchsleuth.judge.match import Match
 from torchsleuth.locate import workarounds
 from torchsleuth.locate.ladder import Component, Rung
+from torchsleuth.operators.names import aten_name
 
 VALUE = Value("torch.float32", (4,), (1,))
 
@@ -39,16 +42,26 @@ class Judge:
         self.cures = cures
         self.asked: list[str] = []
 
-    def __call__(self, cases: Sequence[Case]) -> list[bool]:
+    def __call__(self, cases: Sequence[Case], changes: Sequence[str]) -> list[Judged]:
+        assert len(cases) == len(changes)
         sources = [render(one).source for one in cases]
         self.asked += sources
-        return [any(all(text in source for text in cure) for cure in self.cures) for source in sources]
+        return [judged(any(all(text in source for text in cure) for cure in self.cures)) for source in sources]
+
+
+def judged(passes: bool) -> Judged:
+    return Judged(Match.PASSED if passes else Match.SAME)
+
+
+def text_of(found: workarounds.Helps | None) -> str | None:
+    return found.text if found is not None else None
 
 
 def find(
     small: Judge, whole: Judge | None = None, *, component: Component = Component.INDUCTOR, kind: Kind = Kind.CRASH
 ) -> str | None:
-    return workarounds.find(SMALL, WHOLE, kind, component, "aten.cummin.default", None, small, whole or small)
+    found = workarounds.find(SMALL, WHOLE, kind, component, "aten.cummin.default", None, small, whole or small)
+    return text_of(found)
 
 
 def test_one_switch_of_many_is_found_in_few_steps() -> None:
@@ -94,16 +107,32 @@ def test_a_setting_of_the_users_own_comes_first() -> None:
     now = Surroundings(Backend(mode="max-autotune"), configs=(("torch._inductor.config", "freezing", True),))
     small, whole = case("torch.cummin", surroundings=now), case("torch.sin", "torch.cummin", surroundings=now)
 
-    def passes(cases: Sequence[Case]) -> list[bool]:
-        return [not one.surroundings.configs or one.surroundings.backend.mode is None for one in cases]
+    def either(cases: Sequence[Case], _: Sequence[str]) -> list[Judged]:
+        return [judged(not one.surroundings.configs or one.surroundings.backend.mode is None) for one in cases]
 
-    def find_with(case_passes: object) -> str | None:
-        return workarounds.find(small, whole, Kind.CRASH, Component.INDUCTOR, None, None, case_passes, case_passes)  # type: ignore[arg-type]
+    def mode(cases: Sequence[Case], _: Sequence[str]) -> list[Judged]:
+        return [judged(one.surroundings.backend.mode is None) for one in cases]
 
-    assert find_with(passes) == "leave out: torch._inductor.config.freezing = True"
-    assert find_with(lambda cases: [one.surroundings.backend.mode is None for one in cases]) == (
-        "torch.compile without mode='max-autotune'"
-    )
+    def find_with(judge: workarounds.Judge) -> str | None:
+        return text_of(workarounds.find(small, whole, Kind.CRASH, Component.INDUCTOR, None, None, judge, judge))
+
+    assert find_with(either) == "remove `torch._inductor.config.freezing = True`"
+    assert find_with(mode) == "remove `mode='max-autotune'` from torch.compile"
+
+
+@pytest.mark.parametrize("match", [Match.UNKNOWN, Match.OTHER, Match.INVALID])
+def test_what_was_not_seen_to_pass_does_not_help(match: Match) -> None:
+    def judge(cases: Sequence[Case], _: Sequence[str]) -> list[Judged]:
+        return [Judged(match) for _ in cases]
+
+    assert workarounds.find(SMALL, WHOLE, Kind.CRASH, Component.INDUCTOR, None, None, judge, judge) is None
+
+
+def test_what_can_be_pasted_is_told_from_what_is_a_change() -> None:
+    assert workarounds.is_code("torch._inductor.config.inplace_buffers = False")
+    assert not workarounds.is_code("remove `torch._inductor.config.freezing = True`")
+    assert not workarounds.is_code("torch.compile(..., dynamic=False)")
+    assert not workarounds.is_code("export TORCHINDUCTOR_FX_GRAPH_CACHE=0")
 
 
 def test_static_shapes_where_they_were_dynamic() -> None:
@@ -111,7 +140,7 @@ def test_static_shapes_where_they_were_dynamic() -> None:
     small = replace(SMALL, inputs=(tensor,))
     judge = Judge({"dynamic=False"})
     found = workarounds.find(small, small, Kind.COMPILE_ERROR, Component.INDUCTOR, None, None, judge, judge)
-    assert found == "torch.compile(..., dynamic=False)"
+    assert text_of(found) == "torch.compile(..., dynamic=False)"
     assert "mark_dynamic" not in judge.asked[-1]
 
 
@@ -129,7 +158,11 @@ def test_nothing_of_inductors_is_tried_on_others(component: Component) -> None:
 
 
 def test_the_last_resort_is_the_fastest_backend_that_was_seen_to_pass() -> None:
-    rungs = [Rung("eager", False, ""), Rung("aot_eager", False, ""), Rung("aot_eager_decomp_partition", True, "")]
+    rungs = [
+        Rung("eager", Match.PASSED, ""),
+        Rung("aot_eager", Match.PASSED, ""),
+        Rung("aot_eager_decomp_partition", Match.OTHER, ""),
+    ]
     assert workarounds.other_backend(rungs) == "aot_eager"
     assert workarounds.other_backend(rungs[2:]) is None
 
@@ -143,7 +176,8 @@ def test_the_last_resort_is_the_fastest_backend_that_was_seen_to_pass() -> None:
         ("relu", "relu"),
         ("torch._C._nn.linear", "linear"),
         ("<lambda>", ""),
+        ("torch.ops.mylib.foo.default", ""),
     ],
 )
 def test_names_of_operators(target: str, name: str) -> None:
-    assert workarounds.bare(target) == name
+    assert aten_name(target) == name

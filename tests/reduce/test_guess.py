@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from toys import SQUARE, case_of, chain, needs, needs_path, parallel, reduced, targets
+from toys import SQUARE, case_of, chain, matches, needs, needs_path, parallel, reduced, targets
 
 from torchsleuth.case import graph_text
 from torchsleuth.case.failure import Phase
@@ -145,7 +145,7 @@ def guessing(case, fails, **known):
 
     def judge(cases):
         asked.extend(targets(c) for c in cases)
-        return [fails(c) for c in cases]
+        return matches(fails(c) for c in cases)
 
     oracle = Oracle(judge, lambda c: graph_text.write(c.graph), case)
     hints = {name: known.pop(name) for name in ("named", "noted", "results") if name in known}

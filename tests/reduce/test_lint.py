@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from toys import SQUARE, case_of, chain, parallel
+from toys import SQUARE, case_of, chain, matches, parallel
 
 from torchsleuth.case.ir import Graph, Node, Op, Ref
 from torchsleuth.case.model import Case
@@ -59,7 +59,7 @@ def test_the_oracle_does_not_ask_the_judge_about_it():
 
     def judge(cases):
         asked.extend(cases)
-        return [True] * len(cases)
+        return matches([True] * len(cases))
 
     oracle = Oracle(judge, lambda c: repr(c), chain(3))
     bad = with_nodes(replace(RELU, args=(Ref("gone"),)), RETURN_X)

@@ -16,7 +16,8 @@ from torchsleuth.case.ir import Source
 from torchsleuth.case.model import Case, Tensor
 from torchsleuth.case.program import Form
 from torchsleuth.investigate import checkpoints
-from torchsleuth.investigate.climbing import climbed
+from torchsleuth.investigate.asking import Asker
+from torchsleuth.investigate.climbing import OUT_OF_TIME, climb_ladder
 from torchsleuth.investigate.placing import Placing, Plan
 from torchsleuth.investigate.reduction import Reduction
 from torchsleuth.judge.bench import Bench, Way
@@ -55,9 +56,9 @@ def test_what_has_no_operator_too_many_is_verified_before_it_is_made_simpler(tmp
 def test_judgements_of_the_ladder_do_not_count_as_steps_to_the_smallest(tmp_path: Path) -> None:
     placing, judge = ToyPlacing(Plan()), ToyJudge(calls_relu)
     finding, _ = reduction(tmp_path, placing, judge).run(FOUND)
-    rungs = [source for source in judge.asked if "backend=" in source]
+    assert sum("backend=" in source for source in judge.asked) == 6, "of what was placed first, and of the smallest"
     assert finding.judged_to_smallest is not None
-    assert finding.judged_to_smallest <= finding.judged - len(rungs)
+    assert finding.judged_to_smallest <= finding.judged - 3
 
 
 def test_where_it_takes_long_whatever_there_is_is_verified_and_says_nothing_of_the_culprit(
@@ -109,7 +110,9 @@ def test_a_ladder_that_is_cut_short_names_nobody(tmp_path: Path) -> None:
     way = Way(Form.COMPILE, False, tmp_path)
     for flaky in (False, True):
         finding = replace(FOUND, chance=Chance(3, 8)) if flaky else FOUND
-        assert climbed(bench, WHOLE, way, finding, lambda: True, lambda _: None) == finding
+        asker = Asker(bench, way, finding.chance, lambda: False)
+        cut_short = climb_ladder(finding, WHOLE, asker, lambda _: None)
+        assert cut_short == replace(finding, not_known=(OUT_OF_TIME,))
 
 
 def test_ctrl_c_verifies_nothing_more(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from toys import chain
+from toys import chain, matches
 
 from torchsleuth.case.ir import Op, Ref
 from torchsleuth.case.model import Case
+from torchsleuth.judge.match import Match
 from torchsleuth.reduce.oracle import Oracle
 from torchsleuth.reduce.passes import Pass
 from torchsleuth.reduce.simplify import Simplifier
@@ -30,7 +31,7 @@ def simplified(names: str, needed: str) -> tuple[str, int]:
     case = chain(1)
     case = replace(case, surroundings=replace(case.surroundings, environment=dict.fromkeys(names, "1")))
     oracle = Oracle(
-        lambda cases: [set(needed) <= set(c.surroundings.environment) for c in cases],
+        lambda cases: matches(set(needed) <= set(c.surroundings.environment) for c in cases),
         lambda c: repr(c.surroundings),
         case,
     )
@@ -55,10 +56,10 @@ def test_nothing_is_lost_where_several_are_needed():
 
 def test_a_round_says_whether_something_became_simpler():
     case = chain(1)
-    oracle = Oracle(lambda cases: [True for _ in cases], lambda c: repr(c.surroundings), case)
+    oracle = Oracle(lambda cases: matches(True for _ in cases), lambda c: repr(c.surroundings), case)
     assert not Simplifier(oracle, 1, lambda _: None).round([lower("a")])
     full = replace(case, surroundings=replace(case.surroundings, environment={"a": "1"}))
-    oracle = Oracle(lambda cases: [True for _ in cases], lambda c: repr(c.surroundings), full)
+    oracle = Oracle(lambda cases: matches(True for _ in cases), lambda c: repr(c.surroundings), full)
     assert Simplifier(oracle, 1, lambda _: None).round([lower("a")])
 
 
@@ -78,7 +79,7 @@ def test_passes_that_undo_each_other_or_change_nothing_come_to_an_end():
     case = chain(1)
     case = replace(case, surroundings=replace(case.surroundings, environment={"a": "1"}))
     for propose in (_toggle, _nothing_to_see):
-        oracle = Oracle(lambda cases: [True for _ in cases], lambda c: repr(c.surroundings), case)
+        oracle = Oracle(lambda cases: matches(True for _ in cases), lambda c: repr(c.surroundings), case)
         simplifier = Simplifier(oracle, 2, lambda _: None)
         for _ in range(3):
             simplifier.round([Pass("endless", "endless", propose), Pass("again", "again", propose)])
@@ -93,8 +94,8 @@ def test_a_pass_that_was_refused_is_asked_again_when_other_results_are_wanted():
         asked.append(repr(case.graph.output.args))
         yield replace(case, surroundings=replace(case.surroundings, environment={"a": "1"}))
 
-    def fails(cases: list[Case]) -> list[bool]:
-        return [c.graph.output.args == ((Ref("op_0"),),) for c in cases]
+    def fails(cases: Sequence[Case]) -> list[Match]:
+        return matches(c.graph.output.args == ((Ref("op_0"),),) for c in cases)
 
     oracle = Oracle(fails, lambda c: repr((c.graph.output, c.surroundings)), case)
     simplifier = Simplifier(oracle, 1, lambda _: None)

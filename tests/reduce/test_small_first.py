@@ -13,6 +13,7 @@ from journaled_reduction import FAILURE
 from toy_placing import WHOLE, ToyJudge, ToyPlacing, calls_relu
 
 from torchsleuth.case import folder
+from torchsleuth.diagnose.claim import Topic, of
 from torchsleuth.errors import JudgeBroken
 from torchsleuth.investigate import investigation as investigate, starts
 from torchsleuth.investigate.investigation import Investigation
@@ -64,8 +65,8 @@ def test_the_whole_is_judged_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert placing.placed == [(["relu"], 1), (["relu"], 3)]
     first = next(at for at, source in enumerate(judge.asked) if ALL in source)
     assert all(ALL not in source for source in judge.asked[:first])
-    assert first > len(finding.rungs)
-    assert investigate._NOT_THE_WHOLE not in finding.varies
+    assert first >= len(finding.rungs)
+    assert investigate._NOT_THE_WHOLE not in finding.not_known
 
 
 def test_a_whole_that_passes_alone_is_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +75,7 @@ def test_a_whole_that_passes_alone_is_said_to(tmp_path: Path, monkeypatch: pytes
     )
     assert finding.reproduced
     assert any(ALL in source for source in judge.asked)
-    assert investigate._NOT_THE_WHOLE in finding.varies
+    assert investigate._NOT_THE_WHOLE in finding.not_known
     assert finding.workaround is None, "none was seen to help the user's own Case"
 
 
@@ -113,6 +114,8 @@ def test_what_passes_with_one_part_varied_is_the_nearest_that_passes(
         return calls_relu(source, number) and "float64" not in source
 
     finding, _, _ = looked_into(tmp_path, monkeypatch, not_in_float64)
-    assert any("passes with float64" in sentence for sentence in finding.varies)
+    assert "Passes with float64." in [one.text for one in finding.claims]
+    [nearest] = of(finding.claims, Topic.NEIGHBOUR)
+    assert nearest.about == "float64"
     removed, added = finding.neighbour.splitlines()
     assert added[1:] == removed[1:].removesuffix(")") + ", dtype=torch.float64)"

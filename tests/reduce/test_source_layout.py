@@ -7,6 +7,7 @@ import ast
 from hypothesis import given, settings, strategies as st
 
 from torchsleuth.reduce.source.layout import laid_out
+from torchsleuth.reduce.source.shrink import count_lines, lines
 
 UNPARSED = '''import torch
 LOG = []
@@ -83,3 +84,16 @@ STATEMENTS = [
 def test_the_program_stays_the_same(chosen: list[str]) -> None:
     text = "\n\n\n".join(chosen) + "\n"
     assert ast.dump(ast.parse(laid_out(text))) == ast.dump(ast.parse(text))
+
+
+PROGRAM = 'def f(x):\n    return "a\\\\b" + \'"""\'\n\nprint(f(1))\n'
+
+
+def test_a_program_in_a_string_is_written_and_counted_as_its_lines() -> None:
+    text = f"import torch\nexec({PROGRAM!r})\nsay('one\\n')\n"
+    written = laid_out(text)
+    assert ast.dump(ast.parse(written)) == ast.dump(ast.parse(text))
+    assert "\nprint(f(1))\n" in written
+    assert "say('one\\n')" in written
+    assert count_lines(text) == count_lines(written) == 6
+    assert lines(text) == "6 lines"

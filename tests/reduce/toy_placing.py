@@ -12,11 +12,14 @@ from toys import chain, targets
 
 from torchsleuth.case.ir import Source, operators
 from torchsleuth.case.model import Case
+from torchsleuth.diagnose.claim import Claim, ClaimKind, Topic
 from torchsleuth.investigate.placing import Means, Plan
 from torchsleuth.judge.bench import Bench, Way
 from torchsleuth.judge.outcome import Outcome, Verdict
 from torchsleuth.judge.trial import Trial
 from torchsleuth.write.findings import Finding, Repro
+
+VERIFIED = (Claim(ClaimKind.FAILS, Topic.REPRO, "repro.py", "Failed.", ("j1",)),)
 
 
 def with_lines(case: Case) -> Case:
@@ -76,7 +79,7 @@ class ToyPlacing:
         return Repro(
             home / "repro.py", "", way.form.value, operators(case.graph), ("torch",), 0, verified, runs,
             runs if verified else 0, "" if verified else "it ran to its end without failing",
-            self.undecided and not verified,
+            self.undecided and not verified, VERIFIED if verified else (),
         )  # fmt: skip
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from torchsleuth.case import graph_text
 from torchsleuth.case.ir import Graph, Node, Op, Ref, Value
 from torchsleuth.case.model import Case, Level, Storage, Tensor
 from torchsleuth.judge.generated import Noted
+from torchsleuth.judge.match import Match
 from torchsleuth.reduce.facts import from_graph
 from torchsleuth.reduce.oracle import Oracle
 from torchsleuth.reduce.reducer import Hints, Reducer
@@ -73,14 +74,19 @@ def reduced(
 ) -> tuple[Case, Oracle]:
     """The reducer's answer with a toy judge, and the Oracle that counted."""
 
-    def judge(cases: Sequence[Case]) -> list[bool]:
+    def judge(cases: Sequence[Case]) -> list[Match]:
         for one in cases:
             check_legal(one)
-        return [fails(one) for one in cases]
+        return matches(fails(one) for one in cases)
 
     oracle = Oracle(judge, lambda c: graph_text.write(c.graph) + repr((c.inputs, c.surroundings, c.phase)), case)
     Reducer(oracle, from_graph(case), hints=Hints(named, noted or Noted()), width=width).reduce()
     return oracle.best, oracle
+
+
+def matches(fail: Iterable[bool]) -> list[Match]:
+    """What a judge answers that either sees the failure or a pass."""
+    return [Match.SAME if one else Match.PASSED for one in fail]
 
 
 def needs(*wanted: str) -> Callable[[Case], bool]:

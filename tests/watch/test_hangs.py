@@ -15,9 +15,10 @@ from typing import Any, cast
 import pytest
 
 from test_run import torchsleuth_run
-from torchsleuth.case.failure import Phase, of_hang
+from torchsleuth.case.failure import Kind, Phase, of_hang
 from torchsleuth.case.model import Backend
 from torchsleuth.watch import hangs, patience, stages, watchdog
+from torchsleuth.watch.alike import key_of
 from torchsleuth.watch.found import Found, summarise
 from torchsleuth.watch.hangs import Alone, HangWatch
 from torchsleuth.watch.idle import Idle
@@ -137,11 +138,12 @@ def test_what_dies_after_a_slow_stage_is_a_crash(outbox: Outbox) -> None:
 
 def test_a_second_stage_that_lasts_long_is_suspected_too(outbox: Outbox) -> None:
     ledger = Ledger(outbox)
-    first = ledger._new_case(of_hang(Phase.RUN_FORWARD))
+    key = key_of(of_hang(Phase.RUN_FORWARD))
+    first = ledger._new_case(key)
     assert first is not None
-    assert ledger._new_case(of_hang(Phase.RUN_FORWARD)) is None
+    assert ledger._new_case(key) is None
     ledger.clear_suspect(first)
-    assert ledger._new_case(of_hang(Phase.RUN_FORWARD)) == first + 1
+    assert ledger._new_case(key) == first + 1
 
 
 @pytest.mark.parametrize("cleared", [False, True])
@@ -198,12 +200,14 @@ def test_where_nobody_works_any_more_it_hangs_although_it_ends_alone(
 
 
 @pytest.mark.parametrize("broken", [False, True])
+@pytest.mark.parametrize("elsewhere", [False, True])
 @pytest.mark.usefixtures("impatient")
-def test_of_what_could_not_be_judged_nobody_knows(
-    outbox: Outbox, monkeypatch: pytest.MonkeyPatch, broken: bool
+def test_what_could_not_be_judged_hangs_where_nobody_works_here_nor_elsewhere(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch, broken: bool, elsewhere: bool
 ) -> None:
-    """A rank that waits for a slow peer: it cannot be run alone, and nobody works."""
+    """A rank in a collective cannot be run alone: it may wait for a slow rank on another machine."""
     monkeypatch.setattr("sys.stdin", None)
+    monkeypatch.setattr(hangs, "waits_for_elsewhere", lambda pids: elsewhere)
 
     def confirm(suspect: Found) -> Alone:
         if broken:
@@ -215,9 +219,32 @@ def test_of_what_could_not_be_judged_nobody_knows(
     suspected(outbox)
     watch.tick()
     until(lambda: watch._answer is not None and watch._answer.done())
-    assert not watch.tick()
-    assert not watch.tick()
+    assert watch.tick() is not elsewhere
+    assert [found.failure.kind for found in watch.hanging] == ([] if elsewhere else [Kind.HANG])
     assert (outbox.session / "trouble.log").exists() is broken
+    watch.close()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_how_long_nobody_works_is_counted_while_the_judge_is_asked(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+
+    def confirm(suspect: Found) -> Alone:
+        answers.wait(20)
+        return Alone.UNKNOWN
+
+    watch = HangWatch(outbox.session, 60.0, confirm)
+    idle = ToyIdle()
+    watch._idle = cast(Idle, idle)
+    suspected(outbox)
+    assert not watch.tick()
+    assert watch.judging
+    assert not watch.tick()
+    assert len(idle.asked) == 2
+    answers.set()
+    until(lambda: not watch.judging)
     watch.close()
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
 import pytest
 
+from command_line import torch_script
 from torchsleuth.watch import steps
 from torchsleuth.watch.session import Options, Outbox
 from torchsleuth.watch.steps import Follower, Writer, component_of
@@ -59,6 +61,85 @@ def test_a_step_that_an_exception_went_through_is_over_with_the_one_around_it(tm
     log(tmp_path, [*ROWS[2:4], {"ends": "dynamo", "at": 1.0}])
     follower.look()
     assert follower.unfinished() is None
+
+
+def test_a_step_that_fails_is_told_with_its_error_on_one_line(tmp_path: Path) -> None:
+    said: list[str] = []
+    failing = [
+        *ROWS[2:4],
+        {"begins": "GraphLowering.run", "at": 0.4},
+        {"ends": "GraphLowering.run", "at": 0.41, "error": "CppCompileError"},
+        {"begins": "async_compile", "at": 0.42},  # its end is not timed
+        {"ends": "dynamo", "at": 0.8, "error": "InductorError"},
+    ]
+    follower = Follower(tmp_path, said.append)
+    log(tmp_path, failing)
+    follower.look()
+    assert [line.split("]")[1].strip() for line in said if "began" not in line][2:] == [
+        "inductor: GraphLowering.run",
+        "GraphLowering.run failed: CppCompileError after 0.010 s",
+        "inductor: async_compile",
+        "async_compile failed: InductorError after 0.380 s",
+        "bytecode_tracing failed: InductorError after 0.500 s",
+        "dynamo failed: InductorError after 0.600 s",
+    ]
+    assert follower.unfinished() is None
+
+
+class SkipFrame(Exception):
+    """By this name Dynamo tells its caller to run a frame in eager."""
+
+
+def steps_of(tmp_path: Path, error: BaseException | None, *, around: BaseException | None = None) -> list[str]:
+    """What is said of one step that raises `error`, while the program handles `around`."""
+    writer = Writer(Outbox(tmp_path, Options(log="steps")))
+
+    def step() -> None:
+        writer.begins("inductor")
+        try:
+            if error is not None:
+                raise error
+        finally:
+            writer.begins("inner")
+            writer.ends("inner")
+            writer.ends("inductor")
+
+    with contextlib.suppress(type(error) if error is not None else ()):
+        if around is None:
+            step()
+        else:
+            try:
+                raise around
+            except type(around):
+                step()
+    said: list[str] = []
+    Follower(tmp_path, said.append).look()
+    return [" ".join(line.split()[1:-2]) for line in said if " after " in line]
+
+
+def test_the_error_on_its_way_out_is_the_one_that_the_step_failed_with(tmp_path: Path) -> None:
+    assert steps_of(tmp_path / "1", None) == ["inductor ended after"]
+    assert steps_of(tmp_path / "2", ZeroDivisionError()) == ["inductor failed: ZeroDivisionError after"]
+    assert steps_of(tmp_path / "3", None, around=KeyError()) == ["inductor ended after"]
+    assert steps_of(tmp_path / "4", ValueError(), around=KeyError()) == ["inductor failed: ValueError after"]
+    assert steps_of(tmp_path / "5", SkipFrame()) == ["inductor ended after"]
+
+
+@pytest.mark.slow
+def test_a_compilation_that_fails_is_told_where_it_fails(run_cli, tmp_path: Path) -> None:
+    script = torch_script(
+        tmp_path,
+        """
+        import torch._inductor.config
+        torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = "compile_error"
+        torch.compile(torch.relu)(torch.ones(2))
+        """,
+    )
+    done = run_cli("run", "--log", "steps", "--no-minimize", "--budget", "1", script)
+    failed = [line for line in done.stderr.splitlines() if " failed: " in line]
+    assert failed, done.stderr
+    assert all("Error after " in line for line in failed)
+    assert not [line for line in done.stderr.splitlines() if "compile_fx_inner ended" in line]
 
 
 def test_half_a_line_is_read_when_it_is_whole(tmp_path: Path) -> None:

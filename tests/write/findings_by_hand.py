@@ -7,6 +7,8 @@ from pathlib import Path
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase
 from torchsleuth.case.ir import Graph, Source
 from torchsleuth.case.model import Case, Level
+from torchsleuth.diagnose.claim import Claim, ClaimKind, Topic
+from torchsleuth.judge.match import Match
 from torchsleuth.locate.ladder import Component, Rung
 from torchsleuth.write.findings import Culprit, Finding, Repro
 from torchsleuth.write.result import Result, RunVerdict
@@ -20,11 +22,21 @@ FAILURE = Failure(
     "RuntimeError: no kernel for 3",
 )
 RUNGS = (
-    Rung("eager", False, "passed"),
-    Rung("aot_eager", None, "harness-error: cancelled"),
-    Rung("inductor", True, "RuntimeError: a | b\nmore"),
+    Rung("eager", Match.PASSED, "passed"),
+    Rung("aot_eager", Match.UNKNOWN, "unknown: cancelled"),
+    Rung("inductor", Match.SAME, "RuntimeError: a | b\nmore"),
 )
 SCRIPT = "import torch\n\ntorch.compile(torch.relu)(torch.ones(3))\n"
+
+
+FAILED = "Failed in the same way in 3 of 3 fresh processes without torchsleuth."
+CLAIMS = (
+    Claim(ClaimKind.FAILS, Topic.REPRO, "repro.py", FAILED, ("j1",)),
+    Claim(ClaimKind.PASSES, Topic.REPRO, "compilation off", "Passes with TORCH_COMPILE_DISABLE=1.", ("j2",)),
+    Claim(ClaimKind.PASSES, Topic.BACKEND, "eager", 'Passes with backend="eager".', ("j3",)),
+    Claim(ClaimKind.FAILS, Topic.BACKEND, "inductor", 'Fails with backend="inductor".', ("j1",)),
+)
+NOT_KNOWN = ('whether it passes with backend="aot_eager": it did not come to an end that says something',)
 
 
 def a_case() -> Case:
@@ -51,6 +63,8 @@ def a_finding(out: Path, name: str = "f1", *, repro: Repro | None = None, why_no
         seconds=21.345,
         why_not=why_not,
         versions=VERSIONS,
+        claims=CLAIMS if repro is not None and repro.verified else (),
+        not_known=NOT_KNOWN,
     )
 
 

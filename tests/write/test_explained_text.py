@@ -14,7 +14,7 @@ def said(**changes: object) -> str:
 def test_the_headline_counts() -> None:
     data = explained(recompiles=[a_recompile(count=2), a_recompile(count=1)])
     assert headline(data) == "3 graphs, 6 operators, 1 graph break, 3 recompilations, 0.8 s of compiling"
-    assert headline(explained(frames=[])) == "nothing was compiled"
+    assert headline(explained(frames=[])) == "no compilation was seen"
 
 
 def test_a_break_has_its_line_its_number_and_what_to_do() -> None:

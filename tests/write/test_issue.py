@@ -11,8 +11,8 @@ from findings_by_hand import FAILURE, SCRIPT, a_finding, a_repro
 
 from torchsleuth.case.failure import Phase, wrong_numbers
 from torchsleuth.case.ir import Source
+from torchsleuth.diagnose.claim import Claim, ClaimKind, Topic
 from torchsleuth.judge.applied import Applied
-from torchsleuth.locate.ablation import Row
 from torchsleuth.locate.inside import Located
 from torchsleuth.locate.ladder import Component
 from torchsleuth.write import issue
@@ -26,25 +26,28 @@ def headings(text: str) -> list[str]:
 def test_the_sections_of_a_verified_failure(tmp_path: Path) -> None:
     text = issue.write(a_finding(tmp_path, repro=a_repro(tmp_path)))
     assert headings(text) == [
-        "# RuntimeError: no kernel for 3", "## Repro", "## Ablation", "## Error", "## Versions",
+        "# RuntimeError: no kernel for 3", "## Repro", "## Backends", "## Not known", "## Error", "## Versions",
     ]  # fmt: skip
     assert "- kind: compile-error, compile-forward\n- component: inductor\n- operator: `aten.relu.default`\n" in text
     assert "- source: `model.py:31`: `return torch.relu(x)`\n- labels: module: inductor, oncall: cpu inductor\n" in text
-    assert "Verified: it failed in the same way in 3 of 3 fresh processes" in text
+    assert (
+        "Failed in the same way in 3 of 3 fresh processes without torchsleuth. Passes with TORCH_COMPILE_DISABLE=1."
+        in text
+    )
     assert f"```python\n{SCRIPT.rstrip()}\n```" in text
     assert "- torch: 2.13.0+cpu\n- python: 3.11.7\n" in text
 
 
 def test_the_ablation_is_a_table_whatever_was_said(tmp_path: Path) -> None:
     text = issue.write(a_finding(tmp_path, repro=a_repro(tmp_path)))
-    assert "| eager | no | passed |\n| aot_eager | not judged | harness-error: cancelled |\n" in text
-    assert "| inductor | yes | RuntimeError: a \\| b more |\n" in text
+    assert "| eager | passes |  |\n| aot_eager | not known | unknown: cancelled |\n" in text
+    assert "| inductor | fails | RuntimeError: a \\| b more |\n" in text
 
 
 def test_what_was_not_verified_is_not_claimed(tmp_path: Path) -> None:
     text = issue.write(a_finding(tmp_path, repro=a_repro(tmp_path, verified=False)))
     assert "Not verified: it ran to its end without failing" in text
-    assert "Verified:" not in text
+    assert "fresh processes" not in text
 
 
 def test_without_a_repro_it_says_why(tmp_path: Path) -> None:
@@ -57,7 +60,7 @@ def test_without_a_repro_it_says_why(tmp_path: Path) -> None:
 def test_every_component_can_be_written(component: Component, tmp_path: Path) -> None:
     text = issue.write(replace(a_finding(tmp_path), component=component))
     assert f"- component: {component.value}" in text
-    assert ("- label:" in text) == (component not in (Component.BACKEND, Component.UNKNOWN))
+    assert ("- label:" in text) == (component not in (Component.BACKEND, Component.USER, Component.UNKNOWN))
 
 
 def test_what_was_swallowed_or_not_kept_is_said(tmp_path: Path) -> None:
@@ -74,18 +77,24 @@ def test_a_long_error_is_cut_at_its_beginning(tmp_path: Path) -> None:
 
 
 def test_workaround_first_then_the_repro_then_what_is_known_of_it(tmp_path: Path) -> None:
+    finding = a_finding(tmp_path, repro=a_repro(tmp_path))
+    more = (
+        Claim(ClaimKind.NEEDED, Topic.PART, "torch.relu", "Passes without torch.relu.", ("j4",)),
+        Claim(ClaimKind.NEEDED, Topic.PART, "requires_grad of x", "Passes without requires_grad of x.", ("j5",)),
+        Claim(ClaimKind.FAILS, Topic.VARIATION, "float64", "Fails with float64, too.", ("j6",)),
+        Claim(ClaimKind.PASSES, Topic.NEIGHBOUR, "torch.relu", "The nearest differs in one.", ("j4",)),
+    )
     finding = replace(
-        a_finding(tmp_path, repro=a_repro(tmp_path)),
+        finding,
         workaround="torch._inductor.config.x = 1",
-        needed=("torch.relu", "x: float16"),
-        varies=("It fails also with float64.",),
+        claims=(*finding.claims, *more),
         neighbour="-y = torch.relu(x)\n+y = torch.sin(x)",
     )
     text = issue.write(finding)
     order = [
         "## Workaround", "torch._inductor.config.x = 1", "## Repro", "import torch",
-        "All of the following are needed to trigger it:", "- `torch.relu`", "- `x: float16`",
-        "It fails also with float64.", "```diff\n-y = torch.relu(x)\n+y = torch.sin(x)\n```", "## Ablation",
+        "All of the following are needed to trigger it:", "- `torch.relu`", "- `requires_grad of x`",
+        "Fails with float64, too.", "```diff\n-y = torch.relu(x)\n+y = torch.sin(x)\n```", "## Backends",
     ]  # fmt: skip
     places = [text.index(part) for part in order]
     assert places == sorted(places)
@@ -101,14 +110,16 @@ def test_labels_go_by_what_the_script_needs(tmp_path: Path) -> None:
 
 def test_what_was_found_inside_the_compiler_is_shown_at_work(tmp_path: Path) -> None:
     blamed = Applied("post_grad_passes", "remove_noop_ops", 0, "a\nb = copy(a)\nreturn b", "a\nreturn a")
-    found = Located(blamed, 4, 22, True, False, ("Without it alone, it passes.",))
+    said = Claim(ClaimKind.CULPRIT, Topic.INSIDE, "pass", "Passes when only that step is skipped.", ("j4",))
+    without = Claim(ClaimKind.NEEDED, Topic.SETTING, "autocast", "Passes without autocast.", ("j5",))
+    found = Located(blamed, 4, 22, True, claims=(said,))
     culprit = Culprit("aten.copy.default", found.name, Source("model.py", 3, module="encoder.layers[3]"))
-    finding = replace(a_finding(tmp_path), inside=found, culprit=culprit, ablation=(Row("autocast", True),))
+    finding = replace(a_finding(tmp_path), inside=found, culprit=culprit, claims=(said, without))
     text = issue.write(finding)
     assert "- inside: post-grad pass remove_noop_ops\n- module: `encoder.layers[3]`" in text
-    assert "## Inside the compiler\n\n- Without it alone, it passes.\n" in text
+    assert "## Inside the compiler\n\n- Passes when only that step is skipped.\n" in text
     assert "-b = copy(a)\n-return b\n+return a" in text
-    assert "| without autocast | no | |" in text
+    assert "- Passes without autocast." in text
 
 
 def test_the_title_is_one_line(tmp_path: Path) -> None:
@@ -120,7 +131,19 @@ def test_the_title_is_one_line(tmp_path: Path) -> None:
 
 def test_variables_are_no_python(tmp_path: Path) -> None:
     text = issue.write(replace(a_finding(tmp_path), workaround="export TORCHINDUCTOR_FX_GRAPH_CACHE=0"))
-    assert "the same program was seen to run:\n\n```sh\nexport TORCHINDUCTOR_FX_GRAPH_CACHE=0\n```" in text
+    assert "The program passes with this:\n\n```sh\nexport TORCHINDUCTOR_FX_GRAPH_CACHE=0\n```" in text
+
+
+def test_what_is_to_be_removed_is_no_python(tmp_path: Path) -> None:
+    text = issue.write(replace(a_finding(tmp_path), workaround="remove `torch._inductor.config.freezing = True`"))
+    assert "passes with this change: remove `torch._inductor.config.freezing = True`\n" in text
+    assert "```python" not in text
+
+
+def test_a_source_without_its_text_has_no_empty_code(tmp_path: Path) -> None:
+    finding = a_finding(tmp_path)
+    text = issue.write(replace(finding, culprit=replace(finding.culprit, source=Source("model.py", 31))))
+    assert "- source: `model.py:31`\n" in text
 
 
 def test_an_error_tells_neither_homes_nor_commands_of_a_thousand_words(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, Page
-from explained_by_hand import NASTY, a_break, explained
+from explained_by_hand import NASTY, a_break, a_frame, explained
 from findings_by_hand import a_finding, a_repro, a_result
 
 from torchsleuth.write.markup import render, tag
@@ -97,11 +97,12 @@ def test_explain_says_everything() -> None:
 
 
 def test_a_clean_program_is_told_so() -> None:
-    clean = Parsed(explain_page(explained(breaks=[], recompiles=[], break_count=0))).text
+    frames = [a_frame(outcome="compiled"), a_frame("grow", outcome="compiled")]
+    clean = Parsed(explain_page(explained(breaks=[], recompiles=[], break_count=0, frames=frames))).text
     assert "None: every function was captured whole." in clean
     assert "None: what was compiled first served every call." in clean
     nothing = explained(graphs=0, frames=[], graphs_=[], breaks=[], recompiles=[], steps={})
-    assert "Nothing was compiled." in Parsed(explain_page({**nothing, "graphs": []})).text
+    assert "No compilation was seen." in Parsed(explain_page({**nothing, "graphs": []})).text
 
 
 def test_a_function_that_is_lost_is_named() -> None:

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from findings_by_hand import FAILURE, RUNGS, SCRIPT, a_case
+from findings_by_hand import CLAIMS, FAILURE, SCRIPT, a_finding
 
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, of_hang, of_signal, wrong_numbers
 from torchsleuth.case.program import Form, Rendering
+from torchsleuth.diagnose.claim import Claim, ClaimKind, Topic
 from torchsleuth.locate.ladder import Component
+from torchsleuth.write.findings import Culprit, Finding
 from torchsleuth.write.repro_text import headline, of_the_program, with_docstring
+
+FINDING = replace(a_finding(Path("out")), claims=CLAIMS, culprit=Culprit("torch.relu"))
 
 
 def written(
+    finding: Finding = FINDING,
     failure: Failure = FAILURE,
-    component: Component = Component.INDUCTOR,
+    phase: Phase | None = None,
     form: Form = Form.COMPILE,
     imports: tuple[str, ...] = ("torch",),
     notes: tuple[str, ...] = (),
 ) -> str:
-    return with_docstring(
-        Rendering(SCRIPT, form, imports), replace(a_case(), phase=failure.phase), failure, component, RUNGS, notes
-    )
+    return with_docstring(finding, Rendering(SCRIPT, form, imports), phase or failure.phase, failure, notes)
 
 
 def docstring(text: str) -> str:
@@ -31,22 +35,42 @@ def docstring(text: str) -> str:
 
 
 def test_the_whole_of_it() -> None:
-    assert written(notes=("Not reduced: 9 operators, as the program had them.",)) == (
-        '"""RuntimeError: no kernel for 3\n'
+    more = (
+        Claim(ClaimKind.NEEDED, Topic.PART, "torch.relu", "Passes without torch.relu.", ("j4",)),
+        Claim(ClaimKind.FAILS, Topic.VARIATION, "float64", "Fails with float64, too.", ("j5",)),
+        Claim(ClaimKind.PASSES, Topic.VARIATION, "bfloat16", "Passes with bfloat16.", ("j6",)),
+    )
+    finding = replace(FINDING, claims=(*CLAIMS, *more))
+    assert written(finding, notes=("Not reduced: 9 operators, as the program had them.",)) == (
+        '"""torch.compile fails on torch.relu.\n'
+        "\n"
+        "RuntimeError: no kernel for 3\n"
         "compile-error in inductor, while compiling the forward graph.\n"
-        "torch 2.13.0+cpu, python 3.11.7.\n"
-        'Passes with TORCH_COMPILE_DISABLE=1 and with backend="eager".\n'
         "Not reduced: 9 operators, as the program had them.\n"
+        'Fails with backend="inductor". Passes with backend "eager". Passes with TORCH_COMPILE_DISABLE=1.\n'
+        "All of the following are needed to trigger it: torch.relu.\n"
+        "Not needed: float64.\n"
+        "Passes with bfloat16.\n"
+        "torch 2.13.0+cpu, Python 3.11.7, failed in the same way in 3 of 3 fresh processes.\n"
         '"""\n' + SCRIPT
     )
 
 
-def test_a_rung_that_was_not_judged_is_not_said_to_pass() -> None:
-    assert "aot_eager" not in written()
+def test_what_no_judgement_backs_is_not_said() -> None:
+    text = docstring(written(replace(FINDING, claims=())))
+    assert "asses with" not in text
+    assert "needed" not in text
+    assert "3 of 3" not in text
+
+
+def test_the_torch_that_judged_is_named_and_the_other_beside_it() -> None:
+    finding = replace(FINDING, versions={"torch": "2.6.0+cu124"}, judged_with={"torch": "2.13.0+cpu"})
+    assert "torch 2.13.0+cpu, failed in" in docstring(written(finding))
+    assert docstring(written(finding)).endswith("Recorded with torch 2.6.0+cu124.")
 
 
 def test_an_unknown_component_is_not_named() -> None:
-    assert "compile-error, while compiling" in written(component=Component.UNKNOWN)
+    assert "compile-error, while compiling" in written(replace(FINDING, component=Component.UNKNOWN))
 
 
 @pytest.mark.parametrize(
@@ -58,15 +82,13 @@ def test_an_unknown_component_is_not_named() -> None:
     ],
 )
 def test_every_phase_has_its_words(phase: Phase, words: str) -> None:
-    assert words in written(replace(FAILURE, phase=phase))
+    assert words in written(failure=replace(FAILURE, phase=phase))
 
 
 def test_the_phase_is_the_scripts_own() -> None:
     """The graph of a backward may have become a program by itself."""
     backward = replace(FAILURE, phase=Phase.COMPILE_BACKWARD)
-    rendering = Rendering(SCRIPT, Form.COMPILE, ("torch",))
-    text = with_docstring(rendering, a_case(), backward, Component.INDUCTOR, RUNGS)
-    assert "while compiling the forward graph" in text
+    assert "while compiling the forward graph" in written(failure=backward, phase=Phase.COMPILE_FORWARD)
 
 
 @pytest.mark.parametrize(("form", "words"), [(Form.BACKEND, "handed to the backend"), (Form.INNER, "to Inductor")])
@@ -76,13 +98,13 @@ def test_a_form_that_is_no_plain_call_says_so(form: Form, words: str) -> None:
 
 
 def test_what_it_needs_besides_torch_is_named() -> None:
-    assert "Needs besides torch: mylib, numpy." in docstring(written(imports=("mylib", "numpy", "torch")))
+    assert "Needs, besides torch: mylib, numpy." in docstring(written(imports=("mylib", "numpy", "torch")))
     assert "besides" not in docstring(written())
 
 
 @pytest.mark.parametrize("summary", ['say """hello"""', "C:\\new\\table", "a" * 400, "naïve \u2014 \u2018quoted\u2019"])
 def test_whatever_the_error_says_the_script_stays_valid(summary: str) -> None:
-    text = written(replace(FAILURE, summary=summary))
+    text = written(failure=replace(FAILURE, summary=summary))
     assert text.endswith(SCRIPT)
     assert max(map(len, text.splitlines())) <= 400
     assert docstring(text)
@@ -92,7 +114,7 @@ def test_whatever_the_error_says_the_script_stays_valid(summary: str) -> None:
     ("failure", "line"),
     [
         (of_signal(11, Phase.RUN_FORWARD), "The process dies with SIGSEGV."),
-        (of_hang(Phase.COMPILE_FORWARD), "It never ends."),
+        (of_hang(Phase.COMPILE_FORWARD), "It does not end."),
         (FAILURE, "RuntimeError: no kernel for 3"),
         (replace(FAILURE, summary=""), "RuntimeError: no kernel for N"),
         (Failure(Kind.RUNTIME_ERROR, Phase.RUN_FORWARD, Fingerprint("KeyError")), "KeyError"),

@@ -36,7 +36,7 @@ def test_a_run_with_a_verified_failure(tmp_path: Path) -> None:
     assert failure["case"] == "cases/f1"
     assert failure["repro"] == {
         "path": "repro.py", "verified": True, "failed_runs": 3, "runs": 3, "form": "torch.compile", "ops": 1,
-        "lines": 3, "imports": ["torch"], "data_bytes": 0,
+        "lines": 3, "imports": ["torch"], "data_bytes": 0, "literal_numbers": 0, "source_lines": 0,
     }  # fmt: skip
     assert failure["reduction"] == {
         "ops_before": 412, "ops_after": 1, "judged": 9, "judged_to_smallest": 9,

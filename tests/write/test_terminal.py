@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from findings_by_hand import FAILURE, a_finding, a_repro, a_result
 
+from torchsleuth.case.ir import Source
+from torchsleuth.diagnose.claim import Claim, ClaimKind, Topic
 from torchsleuth.write import account, terminal
+from torchsleuth.write.findings import Culprit
 from torchsleuth.write.result import Result, RunVerdict
 
 
@@ -31,33 +34,48 @@ def summary(result: Result, out: Path) -> list[str]:
 def test_a_verified_failure(out: Path) -> None:
     (out / "repro.py").touch()
     assert summary(a_result(a_finding(out, repro=a_repro(out))), out) == [
-        "torchsleuth: 1 failure found (12 graphs in 1 process watched)",
+        "torchsleuth: 1 failure (12 graphs compiled in 1 process)",
         "",
-        "  compile-error in inductor (compile-forward)",
+        "  compile-error in inductor, compiling the forward graph",
         "  RuntimeError: no kernel for 3",
-        "  operator  aten.relu.default",
-        "  source    model.py:31: return torch.relu(x)",
-        "  passes    eager",
-        "  ?         aot_eager",
-        "  fails     inductor",
-        "  repro     1 operator, 3 lines, form torch.compile; fails alike in 3 of 3 fresh processes",
+        "",
+        "  operator    aten.relu.default",
+        "  line        model.py:31: return torch.relu(x)",
+        "  backends    eager passes, inductor fails",
+        "  repro       1 operator, 3 lines; failed the same way in 3 of 3 fresh processes",
+        '  not known   whether it passes with backend="aot_eager": it did not come to an end that says something',
         "out/repro.py",
     ]
 
 
 def test_the_workaround_is_said_before_the_repro(out: Path) -> None:
     (out / "repro.py").touch()
-    one = replace(a_finding(out, repro=a_repro(out)), workaround="torch.x = 1", needed=("relu", "tanh"))
+    parts = [Claim(ClaimKind.NEEDED, Topic.PART, name, f"Passes without {name}.", ("j4",)) for name in ("relu", "tanh")]
+    one = a_finding(out, repro=a_repro(out))
+    one = replace(one, workaround="torch.x = 1", claims=(*one.claims, *parts), not_known=())
     lines = summary(a_result(one), out)
-    assert lines[-4:-2] == ["  workaround  torch.x = 1", "  needed    relu; tanh"]
-    two = replace(one, workaround="import torch\nf(torch)", needed=())
-    assert summary(a_result(two), out)[-5:-2] == ["  workaround", "    import torch", "    f(torch)"]
+    assert lines[-4:-2] == ["  workaround  torch.x = 1", "  needed      relu; tanh"]
+    two = replace(one, workaround="import torch\nf(torch)", claims=())
+    assert summary(a_result(two), out)[-4:-2] == ["  workaround  import torch", "              f(torch)"]
+
+
+def test_what_is_not_known_is_said_and_a_long_list_is_cut(out: Path) -> None:
+    one = replace(a_finding(out, repro=a_repro(out)), not_known=tuple(f"thing {n}" for n in range(9)))
+    lines = summary(a_result(one), out)
+    assert [line for line in lines if "not known" in line] == [f"  not known   thing {n}" for n in range(4)]
+
+
+def test_without_a_culprit_the_lines_of_the_operators_are_shown(out: Path) -> None:
+    one = replace(
+        a_finding(out, repro=a_repro(out)), culprit=Culprit(), lines=(Source("net.py", 3), Source("net.py", 9))
+    )
+    assert "  lines       net.py:3, net.py:9 (of the operators in the repro)" in summary(a_result(one), out)
 
 
 @pytest.mark.parametrize(
     ("verdict", "code", "first"),
     [
-        (RunVerdict.OK, 0, "no failure (12 graphs in 1 process watched)"),
+        (RunVerdict.OK, 0, "no failure seen (12 graphs compiled in 1 process)"),
         (RunVerdict.PROGRAM_ERROR, 3, "the program failed, and torch.compile was not seen to be why (exit code 3)"),
         (RunVerdict.NOT_WATCHED, 0, "nothing was watched"),
     ],
@@ -70,8 +88,8 @@ def test_runs_without_failures(out: Path, verdict: RunVerdict, code: int, first:
 def test_a_failure_that_was_not_reproduced_says_why_once(out: Path) -> None:
     found = a_finding(out, why_not="it does not fail alone")
     lines = summary(a_result(found, verdict=RunVerdict.NOT_REPRODUCED, notes=("f1: it does not fail alone",)), out)
-    assert lines[0] == "torchsleuth: 1 failure found, not reproduced alone (12 graphs in 1 process watched)"
-    assert [line for line in lines if "does not fail alone" in line] == ["  no repro  it does not fail alone"]
+    assert lines[0] == "torchsleuth: 1 failure, not reproduced alone (12 graphs compiled in 1 process)"
+    assert [line for line in lines if "does not fail alone" in line] == ["  no repro    it does not fail alone"]
     assert lines[-1] == "out/issue.md"
 
 
@@ -81,7 +99,7 @@ def test_the_first_verified_repro_is_the_one_to_act_on(out: Path) -> None:
     first = a_finding(out, why_not="no")
     second = a_finding(out, "f2", repro=a_repro(out, name="cases/f2/repro.py"))
     lines = summary(a_result(first, second), out)
-    assert lines[0].startswith("torchsleuth: 2 failures found")
+    assert lines[0].startswith("torchsleuth: 2 failures (")
     assert lines[-1] == "out/cases/f2/repro.py"
 
 

@@ -102,7 +102,7 @@ def _word(word: str, places: Places) -> str:
         case = json.loads((path / META).read_text(encoding="utf-8"))
         values = json.dumps([case.get(name) for name in _VALUES])
         graph = (path / GRAPH).read_text(encoding="utf-8")
-        return f"{path.name}:{digest([places.hide(graph), places.hide(values)])}"
+        return f"Case:{digest([places.hide(graph), places.hide(values)])}"
     return places.hide(word)
 
 

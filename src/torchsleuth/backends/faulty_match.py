@@ -15,6 +15,8 @@ from fnmatch import fnmatchcase
 
 import torch
 
+from torchsleuth.operators.names import name_of
+
 
 def matches(node: torch.fx.Node, op: str) -> bool:
     if not is_dotted(op):
@@ -33,7 +35,7 @@ def is_pattern(op: str) -> bool:
 
 
 def bare_name(node: torch.fx.Node) -> str:
-    return str(getattr(node.target, "__name__", node.target)).split(".")[0].lstrip("_")
+    return name_of(node.target).name.lstrip("_")
 
 
 def full_name(node: torch.fx.Node) -> str:

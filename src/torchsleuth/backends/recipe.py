@@ -45,6 +45,7 @@ class Recipe:
     checks: "schema" and "fake": every operator that runs is checked.
     modes: torch-function or dispatch modes around each run, the first outermost: modes, or what makes one when called.
     marked: whether an exception that the graph raises is marked.
+    by_node: whether modes can ask for the line of the operator that runs.
     """
 
     capture: Capture = "dynamo"
@@ -54,6 +55,7 @@ class Recipe:
     checks: Sequence[str] = ()
     modes: Sequence[Any] = ()
     marked: bool = False
+    by_node: bool = False
 
     def __post_init__(self) -> None:
         for field, choice in _CHOICES.items():
@@ -93,7 +95,7 @@ class Recipe:
     def _runner(self, gm: torch.fx.GraphModule) -> Callable[..., Any]:
         if self.run == "torchscript":
             run = runners.by_torchscript(gm)
-        elif self.checks or self.marked:
+        elif self.checks or self.marked or self.by_node:
             run = runners.node_by_node(gm, marked=self.marked)
         else:
             run = gm.forward

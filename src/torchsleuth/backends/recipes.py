@@ -7,9 +7,9 @@ from typing import Any
 
 from torch.overrides import TorchFunctionMode
 
+from torchsleuth.backends.nudging import NudgedAsAsked
 from torchsleuth.backends.operator_mode import OperatorMode
 from torchsleuth.backends.recipe import Recipe
-from torchsleuth.referee.nudged import Nudged
 
 
 class PassOn(TorchFunctionMode):
@@ -19,10 +19,6 @@ class PassOn(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         return func(*args, **(kwargs or {}))
-
-
-def _nudged() -> Nudged:
-    return Nudged(seed=0, far=True)
 
 
 RECIPES: dict[str, Recipe] = {
@@ -37,7 +33,7 @@ RECIPES: dict[str, Recipe] = {
     "sleuth_aot_decomp": Recipe(capture="aot", decompositions="inductor"),
     "sleuth_aot_dispatch_modes": Recipe(capture="aot", modes=(OperatorMode,)),
     "sleuth_fake": Recipe(capture="aot", checks=("fake",)),
-    "sleuth_nudged": Recipe(capture="aot", modes=(_nudged,)),
+    "sleuth_nudged": Recipe(capture="aot", modes=(NudgedAsAsked,), by_node=True),
     "sleuth_aot_torchscript": Recipe(capture="aot", run="torchscript"),
     "sleuth_invoke_subgraph": Recipe(capture="aot", run="invoke_subgraph"),
 }

@@ -14,7 +14,7 @@ import torch
 
 from torchsleuth import torch_api
 from torchsleuth.case.from_torch import source_of
-from torchsleuth.case.operator_names import bare
+from torchsleuth.operators.names import base_name
 from torchsleuth.referee.records import Record, sampled
 
 
@@ -64,7 +64,7 @@ class Recorder:
 
 def _operator(node: torch.fx.Node) -> str:
     target = node.target
-    return bare(target if isinstance(target, str) else torch_api.qualified_name(target) or str(target))
+    return base_name(target if isinstance(target, str) else torch_api.qualified_name(target) or str(target))
 
 
 def _gives_tensor(node: torch.fx.Node) -> bool:

@@ -97,6 +97,7 @@ class Failure:
 _WRAPPERS = {"BackendCompilerFailed", "InductorError", "LoweringException", "SubprocException", "TorchRuntimeError"}
 _OUT_OF_MEMORY = re.compile(r"can't allocate memory|out of memory|Cannot allocate memory|MemoryError|bad_alloc", re.I)
 _MOST_MESSAGE = 400
+_INTERNAL_ASSERT = "INTERNAL ASSERT FAILED"
 # A warning of a C++ compiler: where it was included from, what it says, the lines that it shows, and its notes.
 _CONTEXT = r"(?:In file included from .*\n|[ \t]+from .*\n|\S+: (?:In|At) .*:\n|\S+:\d+:\d+:\s+required from .*\n)*"
 _SHOWN = r"(?:[ \t]*\d* \|.*\n)*"
@@ -134,6 +135,9 @@ def _first_line(text: str) -> str:
     said = f": {compiler.partition('error: ')[2]}" if compiler else ""
     if lines[0].endswith("raised:") and len(lines) > 1:
         said = f" {lines[1]}"  # "backend='inductor' raised:" alone says nothing
+    asserted = next((line for line in lines if _INTERNAL_ASSERT in line), "")
+    if asserted and _INTERNAL_ASSERT not in lines[0]:  # the fault, under what only says where it was met
+        said = f"{'' if lines[0].endswith((':', '.')) else ':'} {asserted}"
     return (lines[0].partition(" Stack trace: File ")[0] + said)[:300]
 
 
@@ -165,7 +169,13 @@ def of_assertion(error: AssertionError, phase: Phase) -> Failure:
     """The assertion with which a repro of wrong numbers ends."""
     text = str(error)
     named = re.search(r"attribute '(dtype|shape|stride|layout|device)", text)
-    how = named.group(1) if named else "type" if "Expected type" in text or "No comparison" in text else "values"
+    if named:
+        how = named.group(1)
+    elif re.search(r"Expected type|No comparison|The length of the sequences|The keys of the mappings", text):
+        how = "type"
+    else:
+        # Where one of two numbers is no finite one, so is their difference: the referee calls that "nan".
+        how = "nan" if re.search(r"absolute difference: -?(nan|inf)", text, re.I) else "values"
     return wrong_numbers(how, phase, _trace_text(error)[-_MOST_TEXT:], _summary(error))
 
 
@@ -211,7 +221,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def fingerprint_of(error: BaseException) -> Fingerprint:
-    root = _root(error)
+    root = root_of(error)
     if type(root).__name__ == "SubprocException":
         return _of_remote(str(root))
     # A class of the user's lives in another module once its source is carried into a repro: its bare name counts.
@@ -226,16 +236,16 @@ def _of_remote(text: str) -> Fingerprint:
     body = text.rpartition("Traceback (most recent call last):")[2]
     found = re.search(r"^([A-Za-z_][\w.]*): ?(.*(?:\n.*)?)", body, re.M)
     frames = [
-        f"{_inside_torch(f)}:{name}"
+        f"{inside_torch(f)}:{name}"
         for f, name in re.findall(r'File "([^"]+)", line \d+, in (\S+)', body)
-        if _inside_torch(f)
+        if inside_torch(f)
     ]
     if found is None:
         return Fingerprint("SubprocException", normalise(text), tuple(frames[-3:]))
     return Fingerprint(found.group(1), normalise(found.group(2)), tuple(frames[-3:]))
 
 
-def _inside_torch(file: str) -> str:
+def inside_torch(file: str) -> str:
     """The path within torch's own package, or nothing."""
     parts = re.split(r"[/\\]", file)
     places = [i for i, part in enumerate(parts[:-1]) if part == "torch"]
@@ -254,7 +264,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         now = inner if isinstance(inner, BaseException) else now.__cause__
 
 
-def _root(error: BaseException) -> BaseException:
+def root_of(error: BaseException) -> BaseException:
+    """The error inside the wrappers that say only that a backend failed."""
     root = error
     for link in _chain(error):
         root = link
@@ -266,7 +277,7 @@ def _root(error: BaseException) -> BaseException:
 def _torch_frames(trace: TracebackType | None) -> Iterator[str]:
     for frame, _ in traceback.walk_tb(trace):
         code = frame.f_code
-        place = _inside_torch(code.co_filename)
+        place = inside_torch(code.co_filename)
         if place:
             yield f"{place}:{code.co_name}"
 

@@ -57,3 +57,15 @@ def unwritable(path: Path, error: OSError) -> OutputUnwritable:
     return OutputUnwritable(
         f"Cannot write {path}: {error.strerror or error}. {mend}, or choose another folder with --out DIR."
     )
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Append one line; a line that a kill cut off before stays a line of its own."""
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        size = os.fstat(handle).st_size
+        torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+        os.write(handle, (b"\n" if torn else b"") + line + b"\n")
+        os.fsync(handle)
+    finally:
+        os.close(handle)

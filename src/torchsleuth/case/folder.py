@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from torchsleuth.case import checks, codec, files, graph_text
-from torchsleuth.case.failure import Failure, Phase
-from torchsleuth.case.model import SCHEMA, Case, Input, Level, Opaque, Scalar, Storage, Surroundings, Tensor
+from torchsleuth.case.failure import Failure, Kind, Phase
+from torchsleuth.case.model import SCHEMA, Case, Check, Input, Level, Opaque, Scalar, Storage, Surroundings, Tensor
 from torchsleuth.errors import DamagedCase, NewerSchema
 
 GRAPH, META, TENSORS = "graph.py", "case.json", "tensors.safetensors"
@@ -44,6 +44,7 @@ def to_json(case: Case) -> dict[str, Any]:
         "storages": codec.encode(case.storages),
         "surroundings": codec.encode(case.surroundings),
         "context": codec.encode(case.context),
+        "check": codec.encode(case.check),
         "graph": graph_text.table(case.graph),
     }
 
@@ -79,6 +80,7 @@ def from_json(data: Any, text: str, *, ours: bool = False) -> Case:
         )
     try:
         surroundings: Surroundings = codec.decode(Surroundings, data["surroundings"], "surroundings")
+        failure = Failure.from_json(data["failure"]) if data["failure"] else None
         case = Case(
             Level(data["level"]),
             graph_text.parse(text, data["graph"], None if ours else _modules(surroundings)),
@@ -87,10 +89,11 @@ def from_json(data: Any, text: str, *, ours: bool = False) -> Case:
             codec.decode(tuple[Storage, ...], data["storages"], "storages"),
             surroundings,
             Phase(data["phase"]),
-            Failure.from_json(data["failure"]) if data["failure"] else None,
+            failure,
             codec.decode(dict[str, str], data["versions"], "versions"),
             codec.decode(str, data["compile_id"], "compile_id"),
             codec.decode(dict[str, Any], data["context"], "context"),
+            _check(data, failure),
         )
         checks.check_case(case)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
@@ -98,6 +101,16 @@ def from_json(data: Any, text: str, *, ours: bool = False) -> Case:
             f"case.json is incomplete ({type(error).__name__}: {str(error)[:200]}). Take a fresh capture."
         ) from None
     return case
+
+
+def _check(data: dict[str, Any], failure: Failure | None) -> Check | None:
+    """What is compared with eager.
+
+    Folders written before `check` was kept lack the entry; wrong numbers cannot show without a comparison, so a Case of
+    that kind gets the default one.
+    """
+    found: Check | None = codec.decode(Check | None, data.get("check"), "check")
+    return Check() if found is None and failure is not None and failure.kind is Kind.ACCURACY else found
 
 
 def _modules(surroundings: Surroundings) -> frozenset[str]:

@@ -98,6 +98,11 @@ class Code:
     stands_alone: bool = True
     why_not: str = ""
 
+    @property
+    def is_users(self) -> bool:
+        """Whether it came from the program: a step that locates adds code of its own."""
+        return self.what not in ("switchboard", "workaround")
+
 
 @dataclass(frozen=True)
 class Backend:

@@ -27,7 +27,7 @@ def command(python: str | None, deep: bool, as_json: bool) -> int:
     seen = []
     for check in checks.examine(found, os.environ):
         seen.append(check)
-        if not as_json:
+        if not (as_json or check.is_detail):
             click.echo(check.line)
     problems = sum(check.state is State.PROBLEM for check in seen)
     if deep and not problems:

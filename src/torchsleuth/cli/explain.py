@@ -35,10 +35,10 @@ def command(
     """Say what torch.compile makes of a program: graph breaks, recompilations, guards, compile time.
 
     COMMAND is any command line that ends up importing torch: `python x.py`, `pytest tests/`, `torchrun ...`; a bare
-    x.py means this Python.  A folder that TORCH_TRACE has filled earlier will do as well.  Options of torchsleuth come
-    before it.
+    x.py means this Python.  A folder that TORCH_TRACE has filled earlier, or a file of it, will do as well.  Options of
+    torchsleuth come before it.
 
-    Exit status: 0 explained, 1 a graph break with --fullgraph, 2 bad usage or nothing compiled, 4 the program itself
+    Exit status: 0 explained, 1 a graph break with --fullgraph, 2 bad usage or no compilation seen, 4 the program itself
     failed (what it did until then is explained).
     """
     import json

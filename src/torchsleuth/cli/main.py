@@ -21,6 +21,7 @@ _COMMANDS = {
     "minimize": "reduce a kept Case to the smallest program that fails in the same way",
     "check": "does the compiled model agree with eager?",
     "show": "what a run found, again",
+    "audit": "make every judgement behind every claim of a run again",
     "verify": "does a repro still fail, here and under other interpreters?",
     "pack": "one zip to attach to an issue: paths redacted, data listed",
     "backends": "the debugging backends for torch.compile: what each runs and rules out",

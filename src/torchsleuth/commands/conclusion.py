@@ -12,6 +12,7 @@ from pathlib import Path
 
 from torchsleuth import __version__
 from torchsleuth.case import files
+from torchsleuth.commands import going_on
 from torchsleuth.commands.one_by_one import LookedInto, looked_into
 from torchsleuth.commands.run import Run, Seen
 from torchsleuth.commands.verdict import notes_of, verdict_of, why
@@ -40,6 +41,8 @@ def conclude(run: Run, seen: Seen) -> Result:
     told = replace(result, notes=(*noted, *run.faults.notes, *last))
     if told != result:
         files.write_json(run.out / "result.json", to_json(told, run.out))
+    if not run.interruption.stopped.is_set():
+        going_on.end(run.out, [finding.repro.path for finding in findings if finding.repro is not None])
     return told
 
 

@@ -12,14 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from torchsleuth.case.failure import Phase
-from torchsleuth.commands.example import Cause, Example, Means, example
+from torchsleuth.commands.asking import Asking, Cause
+from torchsleuth.commands.example import Example, Means, example
 from torchsleuth.errors import JudgeBroken
-from torchsleuth.explain.explanation import Explanation, show
+from torchsleuth.explain.as_json import show
+from torchsleuth.explain.explanation import Explanation
 from torchsleuth.explain.observed import guard_key
 from torchsleuth.investigate.placing import Means as ProgramMeans
 from torchsleuth.judge.engines import LOCAL, Engines
 from torchsleuth.judge.outcome import Outcome
-from torchsleuth.reduce.source.whole import text_of
+from torchsleuth.judge.setting import setting
+from torchsleuth.reduce.journal import NAME, Journal
+from torchsleuth.reduce.source.whole import folders_of, text_of
 from torchsleuth.watch.session import Process
 
 FOLDER = "examples"
@@ -80,7 +84,8 @@ def examples(
                 stopped=wish.stopped,
             )  # fmt: skip
 
-        means = Means(judge, fresh, scratch, program.deadline, wish.jobs, wish.stopped, wish.say)
+        asking = Asking(judge, scratch, _journal(out, program, wish), folders_of(process, program.path))
+        means = Means(asking, fresh, program.deadline, wish.jobs, wish.stopped, wish.say)
         versions = f"torch {process.hello.get('torch', 'unknown')}, python {process.hello.get('python', 'unknown')}"
         try:
             for done, one in enumerate(wanted):
@@ -97,6 +102,12 @@ def examples(
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return made
+
+
+def _journal(out: Path, program: ProgramMeans, wish: Wish) -> Journal:
+    (out / FOLDER).mkdir(exist_ok=True)
+    where = setting(program.python, program.environment, wish.engines.versions)
+    return Journal(out / FOLDER / NAME, setting=where, say=wish.say)
 
 
 def _wanted(found: Explanation) -> Sequence[_Wanted]:

@@ -8,28 +8,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchsleuth import __version__
 from torchsleuth.case import files
+from torchsleuth.commands import going_on
 from torchsleuth.commands.interruption import Interruption
 from torchsleuth.commands.output_folder import make_output_folder
 from torchsleuth.errors import BadUsage, CommandNotFound
-from torchsleuth.explain.explanation import Explanation, to_json
+from torchsleuth.explain.as_json import to_json
+from torchsleuth.explain.explanation import Explanation
 from torchsleuth.explain.gather import gather
-from torchsleuth.explain.recompiles import dynamic_source, with_trial
-from torchsleuth.explain.records import trace_files
+from torchsleuth.explain.records import holds_records, trace_files
 from torchsleuth.explain.times import write_csv
 from torchsleuth.investigate.own_faults import Faults
 from torchsleuth.judge.engines import LOCAL, Engines
-from torchsleuth.watch import launcher
+from torchsleuth.watch import launcher, missing_hooks
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.session import Options, processes
 from torchsleuth.write.explained import text
 from torchsleuth.write.page_explain import explain_page
-
-if TYPE_CHECKING:
-    from torchsleuth.investigate.rerun import Again
 
 TRACE = "TORCH_TRACE"
 Say = Callable[[str], None]
@@ -63,12 +61,13 @@ def explain_command(
     jobs: int = 2,
     engines: Engines = LOCAL,
 ) -> Explained:
-    if len(command) == 1 and Path(command[0]).is_dir():
+    trace = _trace_given(command)
+    if trace is not None:
         if minimize:
             raise BadUsage("A trace holds no program to make smaller: give --minimize the command that made it.")
-        return _explain_folder(Path(command[0]), out)
+        return _explain_trace(trace, out)
     words = launcher.resolve(command)
-    out = make_output_folder(out, words)
+    out = make_output_folder(out, words, ["explain", *command] if minimize else ())
     session = out / "logs" / "watch"
     session.mkdir(parents=True)
     theirs = os.environ.get(TRACE)  # a program that is traced already goes on to be, where its user wants it
@@ -89,13 +88,15 @@ def explain_command(
     faults = Faults(out)
     with Interruption() as patience:
         if try_dynamic and not ended.stopped:
-            from torchsleuth.investigate.rerun import Again  # and what judges: not for who only reads a trace
+            # These load what judges, which reading a trace does not need.
+            from torchsleuth.commands.trying_dynamic import try_dynamic as attempt
+            from torchsleuth.investigate.rerun import Again
 
             again = Again(words, out / "logs", ended.seconds, engines=engines)
             patience.ends(again.end)
-            tried = partial(_tried, found, again, out / "logs" / "trace-dynamic", say)
+            tried = partial(attempt, found, again, out / "logs" / "trace-dynamic", session / "again-explain", say)
             found = faults.keep(found, "running the program once more", tried)
-        watched = bool(found.frames)
+        watched = bool(found.frames or found.outside)
         if not watched:
             found = replace(found, notes=(*found.notes, _why_nothing(session)))
         if minimize and not ended.stopped and not ended.interrupted:
@@ -105,32 +106,40 @@ def explain_command(
             making = partial(examples, found, list(processes(session)), ended.seconds, out, wish)
             made = faults.keep(made, "making small scripts", making)
     found = replace(found, notes=(*found.notes, *faults.notes))
-    return _write(found, command, ended.exit_code, out, watched, ended, made)
+    explained = _write(found, command, ended.exit_code, out, watched, ended, made)
+    if minimize and not patience.stopped.is_set():
+        going_on.end(out, ())
+    return explained
 
 
-def _tried(found: Explanation, again: Again, trace: Path, say: Say) -> Explanation:
-    """Says of each recompilation by a size whether marking it dynamic stops it: the program is run once more."""
-    sources = sorted({source for r in found.recompiles if (source := dynamic_source(r)) is not None})
-    if not sources:
-        return replace(found, notes=(*found.notes, "nothing was recompiled that marking dynamic could stop"))
-    say("running the program once more, with what changed marked dynamic")
-    code = again.explained(trace, {"TORCH_COMPILE_DYNAMIC_SOURCES": ",".join(sources)})
-    note = f"the program was run once more, with {', '.join(sources)} marked dynamic"
-    if code is None:  # what it did until then says nothing of what it would have compiled again
-        return replace(found, notes=(*found.notes, f"{note}, and was not seen to end: nothing is known of it"))
-    then = gather(trace_files(trace)).recompiles if trace.is_dir() else ()
-    note += f" (exit code {code})"
-    tried = tuple(with_trial(r, then) if dynamic_source(r) else r for r in found.recompiles)
-    return replace(found, recompiles=tried, notes=(*found.notes, note))
+def _trace_given(command: Sequence[str]) -> Path | None:
+    """The folder or the file of a trace that the user names in place of a program."""
+    path = Path(command[0])
+    if len(command) != 1 or path.suffix == ".py":
+        return None
+    if path.is_dir() or (path.is_file() and (holds_records(path) or not os.access(path, os.X_OK))):
+        return path
+    return None
 
 
-def _explain_folder(folder: Path, out: Path | None) -> Explained:
-    traces = [p for p in trace_files(folder) if p.is_file()]
+def _traces_in(place: Path) -> list[Path]:
+    """In a folder, the files that torch wrote; where it has none, whatever holds a trace under another name."""
+    traces = trace_files(place)
+    if place.is_dir() and not traces:
+        traces = sorted(path for path in place.rglob("*") if path.is_file())
+    return [path for path in traces if holds_records(path) or path.stat().st_size == 0]
+
+
+def _explain_trace(place: Path, out: Path | None) -> Explained:
+    traces = _traces_in(place)
     if not traces:
-        raise BadUsage(f"{folder} holds no trace. Make one with TORCH_TRACE={folder} python ..., or give the program.")
-    out = make_output_folder(out, [folder.name])
+        raise BadUsage(f"{place} holds no trace. Make one with TORCH_TRACE=DIR python ..., or give the program.")
+    out = make_output_folder(out, [place.name])
     found = gather(traces, None, out, ("made from a trace: how often a break is hit is not in it",))
-    return _write(found, (str(folder),), None, out, bool(found.frames), None, {})
+    watched = bool(found.frames or found.outside)
+    if not watched:
+        found = replace(found, notes=(*found.notes, "the trace holds no compilation"))
+    return _write(found, (str(place),), None, out, watched, None, {})
 
 
 def _write(
@@ -174,7 +183,10 @@ def _notes(ended: Ended, session: Path) -> list[str]:
         found.append("the program was interrupted (Ctrl-C): this is what it did until then")
     elif ended.exit_code:
         found.append(f"the program ended with {ended.exit_code}: this is what it did until then")
-    if (session / "trouble.log").exists():
+    trouble = session / "trouble.log"
+    text = trouble.read_text(encoding="utf-8", errors="replace") if trouble.exists() else ""
+    found += missing_hooks.messages(text)
+    if missing_hooks.other_trouble(text):
         found.append(
             "torchsleuth had trouble of its own while watching; see logs/watch/trouble.log, and please report it"
         )
@@ -187,4 +199,4 @@ def _why_nothing(session: Path) -> str:
             "nothing was seen: no process of the program imported torch with torchsleuth installed beside it; "
             "install torchsleuth into the Python that the program runs"
         )
-    return "nothing was seen: the program imported torch, but no torch.compile was reached"
+    return "nothing was seen: the program imported torch, but torch's trace of it holds no compilation"

@@ -38,7 +38,7 @@ def investigate(
             f"The Case in {home} holds no failure to look for. Name one that `torchsleuth run` kept, "
             "or say with --check what to look for."
         )
-    out = make_output_folder(settings.out, [command, f"{home.name}.py"])
+    out = make_output_folder(settings.out, [command, f"{home.name}.py"], [command, str(where)])
     process = Process(home, {"executable": sys.executable, "cwd": os.getcwd(), "path": []})
     found = Found(case.failure, home, process, ended_program=True)
     settings = replace(settings, journal=(home / journal.NAME).resolve())

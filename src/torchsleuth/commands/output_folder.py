@@ -1,4 +1,4 @@
-"""The folder that a run writes into: a new one each time, and none left where nothing was run."""
+"""The folder that a run writes into: a new one, or that of the same command cut short; none where nothing was run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from datetime import datetime
 from pathlib import Path
 
 from torchsleuth.case import files
+from torchsleuth.commands import going_on
 from torchsleuth.errors import OutputUnwritable
 
 _DEFAULT_PARENT = "torchsleuth-out"
 _LEAST_ROOM = 2**20  # bytes; a disk without so much takes not even the result
 
 
-def make_output_folder(wanted: Path | None, words: Sequence[str]) -> Path:
-    """A new folder each run; an existing one that is not empty is never written into."""
+def make_output_folder(wanted: Path | None, words: Sequence[str], command: Sequence[str] = ()) -> Path:
+    """A new folder each run.  An existing one that is not empty is written into only where `command` was cut short."""
     program = next((Path(w).stem for w in words if w.endswith(".py")), Path(words[0]).name)
     plain = re.sub(r"\W+", "-", program).strip("-") or "program"
     out = wanted or Path(_DEFAULT_PARENT) / f"{datetime.now():%Y%m%d-%H%M%S}-{plain}"
@@ -27,10 +28,15 @@ def make_output_folder(wanted: Path | None, words: Sequence[str]) -> Path:
         while wanted is None and chosen.exists():
             number += 1
             chosen = out.with_name(f"{out.name}-{number}")
-        if chosen.is_dir() and any(chosen.iterdir()):
+        goes_on = bool(command) and going_on.was_begun(chosen, command)
+        if goes_on:
+            going_on.clear(chosen)
+        elif chosen.is_dir() and any(chosen.iterdir()):
             raise OutputUnwritable(f"{chosen} is not empty. Name another folder with --out, or remove this one.")
         chosen.mkdir(parents=True, exist_ok=True)
         _probe(chosen)
+        if command:
+            going_on.begin(chosen, command)
     except OSError as error:
         raise files.unwritable(out, error) from None
     return chosen.resolve()

@@ -10,6 +10,7 @@ from torchsleuth.commands.interruption import Interruption
 from torchsleuth.investigate.own_faults import Faults
 from torchsleuth.investigate.rerun import Again
 from torchsleuth.judge.engines import LOCAL, Engines
+from torchsleuth.judge.match import Match
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.watch.found import Summary
 from torchsleuth.watch.launcher import Ended
@@ -61,3 +62,4 @@ class Seen:
     summary: Summary
     ended: Ended
     notes: tuple[str, ...] = ()
+    in_eager: Match = Match.UNKNOWN  # how the program ended with compilation off, compared with this run

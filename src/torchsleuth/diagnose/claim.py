@@ -63,6 +63,11 @@ _ALLOWED = {
 }
 
 
+def allows(kind: ClaimKind, match: Match) -> bool:
+    """Return whether a Judgement with this match can back a Claim of this kind."""
+    return match in _ALLOWED[kind]
+
+
 def claim(kind: ClaimKind, topic: Topic, about: str, text: str, *backing: Judgement) -> Claim:
     """Make a Claim.
 

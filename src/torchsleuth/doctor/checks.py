@@ -15,7 +15,7 @@ from torchsleuth.doctor.interpreter import Interpreter, ask, read_last_line
 from torchsleuth.watch.free_memory import available_memory
 
 # Handed to the probe by path: importing it here would import torch, which may be what does not work.
-_TORCH_API = Path(__file__).parents[1] / "torch_api" / "__init__.py"
+_TORCH_API = Path(__file__).parents[1] / "torch_api"
 _GIB = 1 << 30
 _OLDEST_PYTHON, _NEWEST_PYTHON = (3, 10), (3, 13)
 _OLDEST_TORCH = (2, 11)
@@ -33,6 +33,7 @@ class Check:
     what: str
     found: str
     advice: str = ""
+    is_detail: bool = False  # only in JSON: one of many that a line sums up
 
     @property
     def line(self) -> str:
@@ -116,14 +117,28 @@ def _torch(facts: Facts, python: Interpreter) -> Iterator[Check]:
         yield Check(State.PROBLEM, "torch", found, "torchsleuth needs 2.11 or newer: upgrade torch.")
     else:
         yield Check(State.OK, "torch", found)
-    missing_names, _ = facts.get("hooks")
-    if missing_names:
-        yield Check(
-            State.PROBLEM, "hooks", f"this torch has no {', '.join(missing_names)}",
-            "Upgrade torchsleuth; if there is no newer one, please report it with this line.",
-        )  # fmt: skip
-    else:
-        yield Check(State.OK, "hooks", f"torch has all {len(probe.HOOKS)} places where they take hold")
+    yield from _hooks(facts)
+
+
+_UPGRADE = "Upgrade torchsleuth; if there is no newer version, please report this line."
+
+
+def _hooks(facts: Facts) -> Iterator[Check]:
+    """One check for each place of torch that a hook needs; those that are found are shown together."""
+    rows, trouble = facts.get("hooks")
+    if not rows:
+        reason = trouble or "the probe gave no answer"
+        yield Check(State.PROBLEM, "hooks", f"torch could not be probed for them ({reason})", _UPGRADE)
+        return
+    for row in rows:
+        if row["missing"]:
+            state = State.PROBLEM if row["required"] else State.NOTE
+            yield Check(state, "hook", row["missing"], _UPGRADE)
+        else:
+            yield Check(State.OK, "hook", f"{row['name']}: {row['does']}", is_detail=True)
+    found = sum(not row["missing"] for row in rows)
+    if found == len(rows):
+        yield Check(State.OK, "hooks", f"torch has all {found} places that torchsleuth needs")
 
 
 def _entry_point(facts: Facts, python: Interpreter) -> Check:

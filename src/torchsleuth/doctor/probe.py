@@ -1,4 +1,4 @@
-"""What one interpreter can do, found out inside it: `python probe.py TORCH_API_PY`.
+"""What one interpreter can do, found out inside it: `python probe.py TORCH_API_FOLDER`.
 
 A file on its own, run by path: the interpreter need not have torchsleuth.  The last line it prints is a JSON object;
 each question that fails is answered with the reason, so that one trouble does not hide the others.
@@ -6,7 +6,6 @@ each question that fails is answered with the reason, so that one trouble does n
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import json
 import os
@@ -14,20 +13,9 @@ import shutil
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import metadata
 from typing import Any
-
-# Where watch/hooks.py takes hold.
-HOOKS = (
-    ("torch._dynamo.convert_frame", "CatchErrorsWrapper.__call__"),
-    ("torch._dynamo.repro.after_dynamo", "WrapBackendDebug.__call__"),
-    ("torch._inductor.compile_fx", "_compile_fx_inner"),
-    ("torch._inductor.output_code", "CompiledFxGraph.__call__"),
-    ("torch._inductor.output_code", "CompiledFxGraph.post_compile"),
-    ("torch._functorch._aot_autograd.schemas", "AOTConfig.__post_init__"),
-    ("torch._functorch._aot_autograd.schemas", "SerializableAOTDispatchCompiler"),
-)
 
 
 def entry_points() -> list[dict[str, str]]:
@@ -52,28 +40,28 @@ def torch_facts() -> dict[str, Any]:
     }
 
 
-def missing_hooks() -> list[str]:
-    return list(_missing_hooks())
-
-
-def _missing_hooks() -> Iterator[str]:
-    for module, path in HOOKS:
-        try:
-            value: Any = importlib.import_module(module)
-            for name in path.split("."):
-                value = getattr(value, name)
-        except (ImportError, AttributeError):
-            yield f"{module}.{path}"
+def hooks(torch_api: str) -> list[dict[str, Any]]:
+    """Each row of the table of hooks, and why this torch does not have the place, if it does not."""
+    table = load(torch_api, "hook_table")
+    return [
+        {"name": row.name, "does": row.does, "required": row.required, "missing": table.probe(row)}
+        for row in table.HOOKS
+    ]
 
 
 def cpp_compiler(torch_api: str) -> str:
-    spec = importlib.util.spec_from_file_location("_torch_api", torch_api)
+    return str(load(torch_api, "toolchain").cpp_compiler())
+
+
+def load(folder: str, name: str) -> Any:
+    """A module of torch_api by its path."""
+    spec = importlib.util.spec_from_file_location(f"_torch_api_{name}", os.path.join(folder, f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
-    return str(module.cpp_compiler())
+    return module
 
 
 def headers() -> str:
@@ -115,7 +103,7 @@ def main() -> None:
         "temporary": temporary_folder,
         "headers": headers,
         "torch": torch_facts,
-        "hooks": missing_hooks,
+        "hooks": lambda: hooks(torch_api),
         "compiler": lambda: cpp_compiler(torch_api),
     }
     facts = {}

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from torchsleuth.case import files
-from torchsleuth.explain.compiles import Compile
 from torchsleuth.explain.kernels import kernel_lines
+from torchsleuth.explain.outside import Kept
 
 _LARGEST = 256 * 2**20  # characters in all; a thousand graphs of a large model need no more
 
@@ -36,7 +36,7 @@ class GraphFolders:
         self._folders: dict[int, Path] = {}
         self.left_out = 0
 
-    def keep(self, compile: Compile, name: str, text: str) -> None:
+    def keep(self, compile: Kept, name: str, text: str) -> None:
         file = self._file_of(compile, name)
         if file is None:
             return
@@ -48,17 +48,17 @@ class GraphFolders:
         if file == "output_code.py":
             self._write(compile, "kernels.txt", self._kernels(compile, text))
 
-    def _write(self, compile: Compile, file: str, text: str) -> None:
+    def _write(self, compile: Kept, file: str, text: str) -> None:
         files.write_text(self.folder(compile) / file, text)
         if file not in compile.artifacts:
             compile.artifacts.append(file)
 
-    def _kernels(self, compile: Compile, generated: str) -> str:
+    def _kernels(self, compile: Kept, generated: str) -> str:
         graph = self.folder(compile) / "graph.py"
         captured = graph.read_text(encoding="utf-8") if graph.exists() else ""
         return "\n".join(kernel_lines(captured, generated)) + "\n"
 
-    def folder(self, compile: Compile) -> Path:
+    def folder(self, compile: Kept) -> Path:
         known = self._folders.get(id(compile))
         if known is None:
             plain = re.sub(r"\W+", "_", compile.function or "graph")[:40]
@@ -67,10 +67,10 @@ class GraphFolders:
             self._folders[id(compile)] = known
         return known
 
-    def known(self, compile: Compile) -> Path | None:
+    def known(self, compile: Kept) -> Path | None:
         return self._folders.get(id(compile))
 
-    def _file_of(self, compile: Compile, name: str) -> str | None:
+    def _file_of(self, compile: Kept, name: str) -> str | None:
         found = _BYTECODE.search(name)
         if found:
             return f"bytecode_{found[1].lower()}.txt"

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from torchsleuth.explain.break_text import BreakText, Place
-from torchsleuth.explain.compiles import Compile, Keep
+from torchsleuth.explain.compiles import Compile
+from torchsleuth.explain.outside import Keep
 from torchsleuth.watch.session import processes
 
 COUNTS = "counts"  # as watch.counting names it; that file is loaded only where torch is
@@ -36,6 +37,9 @@ def add_hits(compiles: list[Compile], session: Path, keep: Keep | None = None) -
                     compile.line_hits += hits
             elif event["event"] in _TEXTS and keep is not None:
                 keep(compile, _TEXTS[event["event"]], str(event["text"]))
+            elif event["event"] == "module":
+                compile.module_class, compile.module_name = str(event["kind"]), str(event["variable"])
+                compile.instance = int(event["number"])
             elif event["event"] == "values":
                 compile.values = {str(k): str(v) for k, v in event["values"].items()}
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchsleuth.explain.break_text import parse_break
+from torchsleuth.explain.guard_failures import parse_reason
 from torchsleuth.explain.reasons import meaning
-from torchsleuth.explain.recompiles import parse_reason
 from torchsleuth.explain.recorder import BREAKS, RECOMPILES
 
 _GUARD = re.compile(r"^\s*- (\d+/\d+: .*)$", re.MULTILINE)

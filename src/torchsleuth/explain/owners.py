@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from torchsleuth.explain.break_text import Place, is_machinery
 from torchsleuth.explain.compiles import Compile
+from torchsleuth.explain.other_instances import calls_modules
 
 
 class Owners:
@@ -14,7 +15,14 @@ class Owners:
     def __init__(self, compiles: Iterable[Compile]) -> None:
         self._whole: dict[tuple[str, str], list[int]] = {}
         self._by_id: dict[tuple[str, str, int], Compile] = {}
+        self._called: dict[tuple[str, str, int], Place] = {}  # modules of torch's own: where each was first called
+        self._instances: dict[str, set[int]] = {}
         for compile in compiles:
+            if calls_modules(compile):
+                caller = _caller(compile)
+                if compile.instance:
+                    self._called.setdefault((compile.process, compile.module_class, compile.instance), caller)
+                self._instances.setdefault(compile.module_class, set()).add(compile.instance)
             self._by_id[compile.process, compile.id, compile.again] = compile
             if compile.name and compile.resumed_at is None:
                 lines = self._whole.setdefault((compile.file, compile.name), [])
@@ -32,9 +40,24 @@ class Owners:
     def of(self, compile: Compile) -> Place:
         if not compile.name:
             compile = self._sibling(compile)
+        if calls_modules(compile):
+            return self._module(compile)
         if compile.resumed_at is None:
             return Place(compile.file, compile.line, compile.function)
         return self.around(Place(compile.file, compile.line, compile.function))
+
+    def of_class(self, compile: Compile) -> Place:
+        """The same for all modules of one class that share a function."""
+        if not compile.name:
+            compile = self._sibling(compile)
+        return _caller(compile) if calls_modules(compile) else self.of(compile)
+
+    def _module(self, compile: Compile) -> Place:
+        """A module of torch's own class, at the user's line that first called it: the frame itself is torch's."""
+        key = (compile.process, compile.module_class, compile.instance)
+        place = self._called.get(key) or _caller(compile)
+        several = len(self._instances.get(compile.module_class, ())) > 1 and compile.instance
+        return Place(place.file, place.line, f"{place.function} #{compile.instance}" if several else place.function)
 
     def around(self, place: Place) -> Place:
         """The function that holds a line: of those of its name and file, the last that begins before it."""
@@ -55,3 +78,10 @@ class Owners:
             if entry is not None and name in entry.guard_lines:
                 return entry.guard_lines[name]
         return None
+
+
+def _caller(compile: Compile) -> Place:
+    """The user's line that called a module, with the name of the module's class for a function."""
+    users = [place for place in compile.stack if not is_machinery(place.file)]
+    place = users[-1] if users else Place(compile.file, compile.line, "")
+    return Place(place.file, place.line, compile.module_class.rpartition(".")[2])

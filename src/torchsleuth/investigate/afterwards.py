@@ -15,6 +15,7 @@ from torchsleuth.investigate.asking import Asker
 from torchsleuth.investigate.blaming import blame_operator, diverging_in
 from torchsleuth.investigate.climbing import climb_ladder
 from torchsleuth.investigate.located import Locator
+from torchsleuth.investigate.own_code import blame_own_code
 from torchsleuth.judge.bench import Bench, Way
 from torchsleuth.judge.judgement import Judged
 from torchsleuth.judge.match import Match
@@ -56,6 +57,7 @@ class Afterwards:
         finding = climb_ladder(finding, small.case, asker, self.say)
         finding = Locator(asker, self.say).locate(finding, small.case)
         finding = blame_operator(finding, small.case, small.way, diverging_in(small.case, asker))
+        finding = blame_own_code(finding, small.case, asker, self.say)
         if known is not None and finding.reproduced:
             finding = self._parts(finding, known, asker)
         if self.locating and self.whole is not None and not finding.chance.flaky:

@@ -46,7 +46,10 @@ class Asker:
 
     def on_backends(self, case: Case, backends: Sequence[Backend]) -> list[list[Tried]]:
         cases = [replace(case, surroundings=replace(case.surroundings, backend=b)) for b in backends]
-        return self.runs(cases, [f'backend="{b.name}"' for b in backends])
+        answers = self.runs(cases, [f'backend="{b.name}"' for b in backends])
+        for tried in (one for runs in answers for one in runs):
+            self.bench.keep(tried)  # with its data: a sentence about each backend rests on it
+        return answers
 
     def _match(self, tried: Tried) -> Match:
         return tried.judgement.match if tried.judgement is not None else Match.UNKNOWN

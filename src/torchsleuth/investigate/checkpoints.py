@@ -74,13 +74,15 @@ class Checkpoints:
 class Pace:
     """When to verify on the way: often enough that little is lost on Ctrl-C, seldom enough to cost little.
 
-    The first is not verified before something may have become of it: of the whole, something smaller.
+    The first is not verified before something may have become of it: of the whole, something smaller.  What follows
+    must be `times` smaller than what was tried last.
     """
 
-    def __init__(self, cost: float, whole: int, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, cost: float, whole: int, times: float = 2.0, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._cost = cost
         self._whole = whole  # operators
+        self._times = times
         self._in_place: int | None = None  # operators of what was tried last; None: nothing was
         self._since = now()
 
@@ -88,15 +90,19 @@ class Pace:
         waited = self._now() - self._since
         if self._in_place is None:
             return waited >= (_PATIENCE if ops < self._whole else max(_LONG, self._cost))
-        return 2 * ops <= self._in_place and waited >= _WORTH * self._cost
+        return self._times * ops <= self._in_place and waited >= _WORTH * self._cost
 
     @contextlib.contextmanager
     def spending(self, ops: int) -> Iterator[None]:
         """While a Case of so many operators is verified."""
-        self._in_place = ops
         began = self._now()
         try:
             yield
         finally:
-            self._since = self._now()
-            self._cost = max(1.0, self._since - began)
+            self.spent(ops, self._now() - began)
+
+    def spent(self, ops: int, seconds: float) -> None:
+        """A Case of so many operators was verified in so many seconds."""
+        self._in_place = ops
+        self._since = self._now()
+        self._cost = max(1.0, seconds)

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from torchsleuth.case.failure import Failure, Kind, Phase, of_text
+from torchsleuth.investigate.repeating import count_failures
 from torchsleuth.investigate.rerun import Again
+from torchsleuth.judge.match import Match
 from torchsleuth.watch.found import Found, Summary
 
 INSIDE = "CUDA graphs"
@@ -36,7 +38,10 @@ def overwritten(summary: Summary) -> Failure | None:
 def look(summary: Summary, failure: Failure, again: Again, say: Callable[[str], None]) -> Summary:
     """With what is to blame and what helps, where the program passes without CUDA graphs; else as it was."""
     say("an output of CUDA graphs was read after it was overwritten: once more, without CUDA graphs")
-    if summary.reference is None or not again.passes_with_graphs_on("inductor"):
+    if summary.reference is None or again.with_backend("inductor", failure).match is not Match.PASSED:
+        return summary
+    say("it passes so: once more, unchanged")
+    if not count_failures(again, say, failure).always:
         return summary
     blamed = Found(
         failure, None, summary.reference, ended_program=True, component="inductor", workaround=_WITHOUT, inside=INSIDE

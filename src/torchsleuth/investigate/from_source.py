@@ -1,40 +1,46 @@
 """A repro from the program's own file, for what no graph shows alone: Dynamo's errors, and what Dynamo loses.
 
 The file is judged as it is, made smaller statement by statement, and verified like any other repro (form `frame`).
+Every judgement and every smaller script is in the journal: after a kill the same turns are taken without judging them
+again.  What may not be remembered, because it depends on files beside the script, begins with the smallest script.
 """
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torchsleuth.case import files
-from torchsleuth.case.failure import Failure, Kind
-from torchsleuth.case.ir import Graph, operators
-from torchsleuth.case.operator_names import computes
-from torchsleuth.errors import SleuthError
-from torchsleuth.judge.base import Judge
-from torchsleuth.judge.match import Match, Target, match
-from torchsleuth.judge.outcome import Outcome, Verdict
-from torchsleuth.judge.trial import Trial, deadline_alone
-from torchsleuth.judge.verify import Verification
+from torchsleuth.case.ir import Graph, picks
+from torchsleuth.diagnose.claim import Claim, ClaimKind, Topic, of
+from torchsleuth.investigate.blaming import NOT_TOLD
+from torchsleuth.investigate.reduction import NOT_MINIMAL
+from torchsleuth.investigate.source_judging import Effort, Judging
+from torchsleuth.investigate.source_placing import (
+    FORM,
+    Folders,
+    OnTheWay,
+    Placed,
+    SourcePlacing,
+    Tried,
+    Verify,
+    runs_for,
+)
 from torchsleuth.locate.ladder import Component
 from torchsleuth.locate.named import line_reading
+from torchsleuth.operators.properties import computes
 from torchsleuth.reduce.oracle import OutOfBudget
-from torchsleuth.reduce.source import draws
-from torchsleuth.reduce.source.asserting import asserting
+from torchsleuth.reduce.source.bench import ScriptBench
 from torchsleuth.reduce.source.joined import joined
-from torchsleuth.reduce.source.layout import laid_out
-from torchsleuth.reduce.source.shrink import Shrinker, lines
-from torchsleuth.reduce.source.whole import file_of, imported, text_of
+from torchsleuth.reduce.source.shrink import Shrinker, lines, size
+from torchsleuth.reduce.source.whole import file_of, folders_of, text_of
 from torchsleuth.watch.found import Found
 from torchsleuth.write import repro_text
-from torchsleuth.write.findings import Culprit, Finding, Repro
+from torchsleuth.write.findings import Culprit, Finding
 
-FORM = "frame"
+__all__ = ["FORM", "Effort", "Folders", "Means", "reproduce"]
+
 # The backend that goes no further than what is to blame: each judgement is sooner done.
 _SOONER = {
     Component.DYNAMO: "eager",
@@ -46,31 +52,25 @@ _SOONER = {
 
 @dataclass(frozen=True)
 class Means:
-    judge: Judge
-    scratch: Path
-    place: Path  # where the repro is put
+    bench: ScriptBench
+    folders: Folders
     deadline: float
-    until: float  # of time.monotonic
-    jobs: int
-    minimize: bool
-    stopped: Callable[[], bool]
-    say: Callable[[str], None]
-    verify: Callable[[Path, Failure, int, Sequence[str]], Verification]
+    effort: Effort
+    verify: Verify
     largest: Callable[[Path], Graph | None]  # of the graphs that Dynamo captures from a script
     path: Sequence[str]
 
 
 def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
     text = text_of(found.process)
-    if text is None or means.stopped():
+    if text is None or means.effort.stopped():
         return finding
     began = time.monotonic()
     # Dynamo and AOTAutograd alone run eager's kernels, which draw as eager does.
     draws_itself = finding.component not in (Component.DYNAMO, Component.AOT)
-    numbers = itertools.count(1)
     for script in _scripts(text, found, means):
-        asked = _Judging(means, found.failure, draws_itself, numbers)
-        started = asked.first(script)
+        judging = Judging(means.bench, found.failure, means.deadline, means.effort, draws_itself=draws_itself)
+        started = judging.first(script)
         if started is not None:
             break
     else:
@@ -81,169 +81,166 @@ def reproduce(finding: Finding, found: Found, means: Means) -> Finding:
         failure=replace(target, summary=found.failure.summary or target.summary),
         versions=finding.versions
         or {name: str(found.process.hello.get(name, "unknown")) for name in ("torch", "python")},
+        chance=judging.chance,
     )
-    # The whole file first, so that whoever loses patience has it.
-    placed = _verified(text, told, found, means, runs=1 if means.minimize else 3)
+    work = _Work(told, found, means, judging, text)
+    placed = work.run()
     if placed is None:
         return finding
-    ops = placed.repro.ops
-    if means.minimize:
-        shrinker = Shrinker(text, asked.fail, means.say, means.jobs, _SOONER.get(told.component, ""))
-        shrinker.shrink()
-        smaller = replace(told, failure=repro_text.of_the_program(told.failure))
-        texts = (laid_out(asked.written(small)) for small in shrinker.next_best())
-        tried = (_verified(small, smaller, found, means, runs=3) for small in texts)
-        placed = next((one for one in tried if one is not None), placed)
-    if not (told.culprit.op or told.culprit.compiler_pass) and told.component is not Component.DYNAMO:
-        told = replace(told, culprit=_culprit(placed, found) or told.culprit)
+    told = replace(work.finding, judged=finding.judged + judging.judged, claims=placed.repro.claims)
+    if means.effort.spent or judging.unknown:
+        told = replace(told, not_known=(*told.not_known, NOT_MINIMAL))
+    if told.component is not Component.DYNAMO:
+        told = _with_culprit(told, placed, found)
     return replace(
-        told, repro=placed.repro, why_not="", ops_before=max(finding.ops_before, ops),
-        judged=finding.judged + asked.judged, judged_to_smallest=finding.judged + asked.judged,
-        seconds=finding.seconds + time.monotonic() - began,
+        told, repro=placed.repro, why_not="", ops_before=max(finding.ops_before, work.ops_of_whole),
+        judged_to_smallest=told.judged, seconds=finding.seconds + time.monotonic() - began,
     )  # fmt: skip
 
 
 def _scripts(text: str, found: Found, means: Means) -> Iterator[str]:
     """The program's own file: with its modules in it, where it has some; else as it is."""
-    file = file_of(found.process)
-    folders = [*([file.parent] if file is not None else []), *map(Path, means.path)]
-    whole = joined(text, folders)
+    whole = joined(text, folders_of(found.process, means.path))
     if whole is not None:
-        means.say(f"trying the program's own files as one script, {lines(whole)}")
+        means.effort.say(f"trying the program's own files as one script, {lines(whole)}")
         yield whole
-    if not means.stopped():
-        means.say(f"trying the program's own file, {lines(text)}, as the script")
+    if not means.effort.stopped():
+        means.effort.say(f"trying the program's own file, {lines(text)}, as the script")
         yield text
 
 
-@dataclass(frozen=True)
-class _Placed:
-    """A verified script, and the largest graph of it."""
+class _Work:
+    """One script that fails as the program did, put in place whole and then made smaller."""
 
-    repro: Repro
-    graph: Graph | None
+    def __init__(self, finding: Finding, found: Found, means: Means, judging: Judging, whole: str) -> None:
+        folders = means.folders
+        self.finding = finding
+        self.ops_of_whole = 0
+        self._found = found
+        self._effort = means.effort
+        self._bench = means.bench
+        self._judging = judging
+        self._whole = whole
+        self._luck_was_seen = False  # some script failed in the judge and passed in a fresh process
+        self._placing = SourcePlacing(
+            found, folders, means.effort, means.verify, means.largest, means.path, means.bench.log
+        )
+        self._way = OnTheWay(judging, self._placing, means.bench.journal, folders.home, whole)
 
+    def run(self) -> Placed | None:
+        began = time.monotonic()
+        placed, begin = self._first_in_place()
+        if placed is None or not self._effort.minimize:
+            return placed
+        # What is said of a smaller script; the numbers in the program's message are not its own.
+        smaller = replace(self.finding, failure=repro_text.of_the_program(self.finding.failure))
+        self._way.begin(smaller, time.monotonic() - began)
+        found: Placed | None = None
+        while True:
+            reliable = self._judging.chance
+            found = self._reduced(begin, smaller) or found
+            if self._judging.chance == reliable or self._effort.spent:
+                break
+            smaller = replace(smaller, chance=self._judging.chance)  # what passed may have passed by chance
+            self._way.begin(smaller, time.monotonic() - began)
+        self.finding = replace(self.finding, chance=self._judging.chance)
+        return found or self._way.placed or placed
 
-class _Judging:
-    """Which texts fail as the program did."""
+    def _first_in_place(self) -> tuple[Placed | None, str]:
+        """The smallest script of a run that was cut short, else the whole: who loses patience has it.
 
-    def __init__(self, means: Means, failure: Failure, draws_itself: bool, numbers: Iterator[int]) -> None:
-        self._means = means
-        self._draws_itself = draws_itself
-        self._draws_like_eager = False
-        self._failure = failure
-        self._numbers = numbers  # of the trials' folders
-        self._deadline = means.deadline
-        self.judged = 0
+        Also the script to begin with.  Where the judgements of that run are remembered, this is the whole: the same
+        turns lead to the same end.
+        """
+        noted = self._bench.journal.smallest_script(self._whole) if self._effort.minimize else None
+        if noted is not None and self._fails_still(noted):
+            self._effort.say(f"going on from {lines(noted)}")
+            self.ops_of_whole = self._placing.operators_of(self._whole, self.finding)
+            tried = self._tried(noted, self.finding, runs=1)
+            if tried.placed is not None:
+                replayed = self._bench.journal.begun_with and self._bench.remembers(self._whole)
+                self._way.smallest = noted
+                return tried.placed, self._whole if replayed else noted
+        tried = self._tried(self._whole, self.finding, runs=1 if self._effort.minimize else 3)
+        self.ops_of_whole = tried.placed.repro.ops if tried.placed else 0
+        return tried.placed, self._whole
 
-    def first(self, text: str) -> tuple[str, Failure] | None:
-        """The text to begin with, and how it fails; None where it does not fail as the program did."""
-        outcome = self._outcomes([text])[0]
-        if self._failure.kind is Kind.ACCURACY and _fails_otherwise(outcome):
-            text, outcome = self._as_assertion(text, outcome)
-        if not self._alike(outcome):
-            self._means.say(f"the file alone: {outcome.verdict.value} {outcome.reason}"[:200])
-            return None
-        assert outcome.failure is not None
-        self._failure = outcome.failure if outcome.failure.kind is Kind.ACCURACY else self._failure
-        if self._failure.kind is not Kind.HANG:
-            self._deadline = deadline_alone(outcome.seconds, self._deadline)
-        if self._failure.kind is Kind.ACCURACY and self._draws_itself:
-            self._draws_like_eager = self._alike(self._outcomes([draws.judged(text)])[0])
-        return text, replace(self._failure, text=outcome.failure.text)
-
-    def _as_assertion(self, text: str, outcome: Outcome) -> tuple[str, Outcome]:
-        """Wrong numbers are told by an assertion; where the program trips over them in torch, by the error it gets."""
-        changed = asserting(text)
-        asserted = self._outcomes([changed])[0] if changed != text else outcome
-        if asserted.failure is not None and asserted.failure.kind is Kind.ACCURACY:
-            return changed, asserted
-        assert outcome.failure is not None
-        self._failure = outcome.failure
-        return text, outcome
-
-    def written(self, text: str) -> str:
-        return draws.written(text) if self._draws_like_eager else text
-
-    def fail(self, texts: Sequence[str]) -> list[bool]:
-        if time.monotonic() > self._means.until or self._means.stopped():
-            raise OutOfBudget
-        texts = [draws.judged(text) for text in texts] if self._draws_like_eager else texts
-        return [self._alike(outcome) for outcome in self._outcomes(texts)]
-
-    def _alike(self, outcome: Outcome) -> bool:
-        if outcome.verdict is not Verdict.FAILED or outcome.failure is None:
+    def _fails_still(self, text: str) -> bool:
+        try:
+            return self._judging.fail([text])[0]
+        except OutOfBudget:
             return False
-        return match(outcome, Target(self._failure)) is Match.SAME
 
-    def _outcomes(self, texts: Sequence[str]) -> list[Outcome]:
-        trials = []
-        for text in texts:
-            folder = self._means.scratch / f"source-{next(self._numbers)}"
-            folder.mkdir(parents=True)
-            trials.append(Trial(text, folder, self._failure.phase, self._deadline))
-        before = self._means.judge.judged
-        outcomes = self._means.judge.judge_all(trials)
-        self.judged += self._means.judge.judged - before
-        return outcomes
-
-
-def _fails_otherwise(outcome: Outcome) -> bool:
-    failure = outcome.failure
-    return outcome.verdict is Verdict.FAILED and failure is not None and failure.kind is not Kind.ACCURACY
-
-
-def _verified(text: str, finding: Finding, found: Found, means: Means, *, runs: int) -> _Placed | None:
-    """In place only when it was seen to fail alike; what stands there stays where it was not."""
-    if means.stopped():
+    def _reduced(self, begin: str, finding: Finding) -> Placed | None:
+        """The smallest script that is verified; None where none is, or where it turned out to come and go."""
+        backend = _SOONER.get(finding.component, "")
+        shrinker = Shrinker(begin, self._way.fail, self._effort.say, self._effort.jobs, backend)
+        shrinker.shrink()
+        believed = self._judging.chance
+        for text in self._candidates(shrinker):
+            if self._effort.stopped():
+                return None
+            small, reliable = self._settled(text)
+            if not reliable:
+                self._effort.say(f"{lines(text)} fail with some random numbers and not with others")
+                self._luck_was_seen = True
+                continue
+            runs = runs_for(self._judging, small, luck_was_seen=self._luck_was_seen)
+            tried = self._tried(self._judging.written(small), finding, runs=runs)
+            if tried.placed is not None:
+                return tried.placed
+            if self._judging.chance != believed:
+                return None
         return None
-    imports = imported(text)
-    full = _with_docstring(text, finding, found, imports)
-    draft = means.scratch / "source-draft" / "repro.py"
-    draft.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        files.write_text(draft, full)
-        means.say("verifying repro.py in fresh processes, without torchsleuth")
-        proof = means.verify(draft, finding.failure, runs, means.path if imports != ("torch",) else ())
-        if not proof.verified:
-            means.say(f"the script is not good enough: {proof.reason}")
-            return None
-        files.write_text(means.place / "repro.py", full)
-    except SleuthError as error:
-        means.say(str(error))
-        return None
-    graph = means.largest(draft)
-    repro = Repro(
-        means.place / "repro.py", full, FORM, operators(graph) if graph else 0, imports, 0, proof.verified, proof.runs,
-        proof.failed_runs, proof.reason,
-    )  # fmt: skip
-    return _Placed(repro, graph)
+
+    def _candidates(self, shrinker: Shrinker) -> Iterator[str]:
+        """The smallest, then larger ones; nothing larger than what was put in place on the way before that itself."""
+        chosen = list(shrinker.next_best())
+        if size(self._way.smallest) < size(chosen[0]):
+            chosen.insert(0, self._way.smallest)
+        placed = self._way.placed_text
+        if placed is not None:
+            smaller = [text for text in chosen if size(text) < size(placed)]
+            chosen = [*smaller, placed, *(text for text in chosen if text not in smaller)]
+        yield from dict.fromkeys(chosen)
+
+    def _settled(self, text: str) -> tuple[str, bool]:
+        """The text without a seed that it does not need, and whether it fails with any random numbers."""
+        try:
+            bare = self._judging.without_seed(text)
+            return bare, bare != text or self._judging.is_reliable(text)
+        except OutOfBudget:
+            return text, True  # not known; more runs in fresh processes decide
+
+    def _tried(self, text: str, finding: Finding, runs: int) -> Tried:
+        """Verified; where fresh processes disagree, it is measured how often it fails."""
+        tried = self._placing.try_text(text, finding, runs)
+        if not tried.undecided or self._judging.chance.flaky or self._effort.spent:
+            return tried
+        self._luck_was_seen = True
+        try:
+            measured = self._judging.measure(text)
+        except OutOfBudget:
+            return tried
+        if not measured.flaky:
+            return tried
+        self._judging.chance = measured
+        self.finding = replace(self.finding, chance=measured)
+        return self._placing.try_text(text, replace(finding, chance=measured), runs)
 
 
-def _culprit(placed: _Placed, found: Found) -> Culprit | None:
-    """The only operator that what is left computes, and the line of the program that reads as its line does."""
-    calls = [n for n in placed.graph.nodes if n.is_call and computes(n.target)] if placed.graph is not None else []
-    if len(calls) != 1:
-        return None
+def _with_culprit(finding: Finding, placed: Placed, found: Found) -> Finding:
+    """Name the only operator of what is left, and the line of the program that reads as its line does."""
+    graph = placed.graph
+    calls = [n for g in graph.all_graphs() for n in g.nodes if n.is_call and n.name not in picks(g)] if graph else []
+    fails = of(finding.claims, Topic.REPRO, ClaimKind.FAILS)
+    if len(calls) != 1 or not fails or not computes(calls[0].target):
+        return replace(finding, not_known=(*finding.not_known, NOT_TOLD))
     node = calls[0]
     file = file_of(found.process)
     code = node.source.code if node.source is not None else ""
-    return Culprit(node.target, None, line_reading(code, file) if file is not None else None)
-
-
-def _with_docstring(text: str, finding: Finding, found: Found, imports: Sequence[str]) -> str:
-    failure, hello = finding.failure, found.process.hello
-    said = [
-        repro_text.headline(failure),
-        f"{failure.kind.value} in {finding.component.value}.",
-        f"torch {hello.get('torch', 'unknown')}, python {hello.get('python', 'unknown')}.",
-        f"Passes with {_off(text)}. It is the program's own source: no graph that Dynamo captured shows it.",
-    ]
-    foreign = [name for name in imports if name != "torch"]
-    said += [f"Needs besides torch: {', '.join(foreign)}."] if foreign else []
-    return f"{repro_text.docstring(said)}\n{text}"
-
-
-def _off(text: str) -> str:
-    """How a script is run uncompiled: where it needs fullgraph=True, TORCH_COMPILE_DISABLE=1 raises an error itself."""
-    return 'torch.compiler.set_stance("force_eager")' if "fullgraph" in text else "TORCH_COMPILE_DISABLE=1"
+    source = line_reading(code, file) if file is not None else None
+    text = f"The operator to blame is {node.target}: the only operator of the repro."
+    said = Claim(ClaimKind.CULPRIT, Topic.REPRO, node.target, text, fails[0].judgements)
+    culprit = Culprit(node.target, finding.culprit.compiler_pass, source or finding.culprit.source)
+    return replace(finding, culprit=culprit, claims=(*finding.claims, said))

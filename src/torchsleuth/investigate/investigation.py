@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,9 +35,10 @@ from torchsleuth.judge.setting import setting, versions_of
 from torchsleuth.locate import named
 from torchsleuth.locate.ladder import Component
 from torchsleuth.reduce import journal
-from torchsleuth.reduce.chance import ALWAYS
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.reduce.reducer import counted
+from torchsleuth.reduce.source.bench import ScriptBench
+from torchsleuth.reduce.source.whole import folders_of
 from torchsleuth.referee import told
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.hangs import Alone
@@ -179,7 +181,7 @@ class Investigation:
         return lambda case: as_long if operators(case.graph) == size else self._placing.hang_limit(case)
 
     def _open_journal(self, home: Path) -> None:
-        self._setting = self._setting or setting(self._asked_versions(), self.means.environment)
+        self._setting = self._setting or setting(self.means.python, self.means.environment, self.means.engines.versions)
         places = [home / journal.NAME, *([self._plan.journal] if self._plan.journal else [])]
         self._journal = Journal(*places, setting=self._setting, say=self._say)
         if self._journal.begun_with:
@@ -329,10 +331,8 @@ class Investigation:
 
     def _versions(self) -> dict[str, str]:
         """Name the torch and the Python that judge, which may not be those that the Case was recorded with."""
-        return {name: text for name, text in versions_of(self._asked_versions()).items() if text}
-
-    def _asked_versions(self) -> str:
-        return self.means.engines.versions(self.means.python, self.means.environment)
+        found = versions_of(self.means.python, self.means.environment, self.means.engines.versions)
+        return {name: text for name, text in found.items() if text}
 
     def _time_left(self, cost: float) -> bool:
         """Whether there is time for a few judgements more."""
@@ -353,19 +353,43 @@ class Investigation:
         # A judge that waited as long for a hang as for another script would wait the whole budget away.
         deadline = self._placing.longest_hang if finding.failure.kind is Kind.HANG else self.means.deadline
         scratch = Path(tempfile.mkdtemp(prefix="source-", dir=self._scratch))
+        judge = self._judge_for(frozenset({"cpu"}), environment)
+        bench = ScriptBench(
+            judge,
+            scratch,
+            self._source_journal(home, environment),
+            folders_of(found.process, self.means.path),
+            self.log,
+        )
         means = from_source.Means(
-            self._judge_for(frozenset({"cpu"}), environment), scratch,
-            self._out if first else home, deadline, self._share_ends, self.means.jobs,
-            self._plan.minimize, self._plan.stopped, self._say,
-            lambda script, failure, runs, path: self._placing.verify(
-                script, failure, runs, deadline, path, ALWAYS, environment
+            bench,
+            from_source.Folders(self._out if first else home, home, scratch),
+            deadline,
+            from_source.Effort(
+                self._share_ends,
+                self.means.jobs,
+                self._plan.minimize,
+                self._plan.stopped,
+                self._say,
+                self.means.engines.now,
             ),
-            lambda script: self._largest_graph(script, deadline), self.means.path,
-        )  # fmt: skip
+            lambda script, failure, runs, path, chance: self._placing.verify(
+                script, failure, runs, deadline, path, chance, environment
+            ),
+            lambda script: self._largest_graph(script, deadline),
+            self.means.path,
+        )
         try:
             return from_source.reproduce(finding, found, means)
         except JudgeBroken as error:
             return replace(finding, why_not=STOPPED if self._plan.stopped() else str(error))
+
+    def _source_journal(self, home: Path, environment: Mapping[str, str] | None) -> Journal:
+        """Of scripts: in the folder of the failure, also where there is no Case."""
+        with suppress(OSError):  # the journal itself says that it cannot be written
+            home.mkdir(parents=True, exist_ok=True)
+        where = setting(self.means.python, environment or self.means.environment, self.means.engines.versions)
+        return Journal(home / journal.NAME, setting=where, say=self._say)
 
     def _largest_graph(self, script: Path, deadline: float) -> Graph | None:
         """Of those that Dynamo captures from a script, which may not end by itself."""
@@ -384,10 +408,13 @@ _WITHOUT_GRAPH = {
 
 
 _NOT_THE_WHOLE = "whether the whole graph, as the program had it, fails alone in this way: it was not seen to"
-_NO_GRAPH_IS_WRONG = "Every graph is right where it is run alone, and the program is not."
+_NO_GRAPH_IS_WRONG = "None of the graphs that were compared with eager is wrong alone, and the program fails."
+_SEVERAL_RUNS = "It takes several runs of CUDA graphs to show it, so no graph was compared with eager, or run, alone."
 
 
 def _why_no_graph(found: Found) -> str:
+    if found.inside:
+        return _SEVERAL_RUNS
     if found.component and found.failure.kind is not Kind.CRASH:
         return _NO_GRAPH_IS_WRONG
     return _WITHOUT_GRAPH[found.failure.kind is Kind.DYNAMO_ERROR or found.component == Component.DYNAMO.value]
@@ -398,9 +425,12 @@ def _without_graph(failure: Failure) -> Component:
 
 
 def _move(kept: Path, home: Path) -> None:
-    home.parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(home, ignore_errors=True)
-    shutil.copytree(kept, home)
+    """What an earlier run of the same command left beside the Case stays: its journal, checkpoints and repro."""
+    for name in (folder.META, folder.GRAPH, folder.TENSORS):
+        (home / name).unlink(missing_ok=True)
+    for name in ("inner", "smallest"):
+        shutil.rmtree(home / name, ignore_errors=True)
+    shutil.copytree(kept, home, dirs_exist_ok=True)
 
 
 def _compared(failure: Failure) -> Check | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from torchsleuth.case.model import Case, Tensor
 from torchsleuth.case.program import Form, Rendering, render
 from torchsleuth.case.program.render import DATA_FILE
 from torchsleuth.investigate import verified
+from torchsleuth.investigate.published import publish, rewrite
 from torchsleuth.judge.bench import Bench, Way
 from torchsleuth.judge.engines import LOCAL, Engines
 from torchsleuth.judge.environment import judge_environment
@@ -114,9 +114,10 @@ class Placing:
         proof = self.verify(draft / "repro.py", failure, runs, deadline, path, finding.chance)
         claims = verified.record(self.log, draft / "repro.py", rendering.source, failure, proof)
         final = (self.out if first else home) if proof.verified else home / "unverified"
-        data_bytes = _put_in_place(draft, final)
+        text, data_bytes = publish(text, draft / DATA_FILE, final)
         repro = _repro(final / "repro.py", text, rendering.form, ops, rendering.imports, data_bytes, proof)
-        placed = replace(finding, repro=replace(repro, claims=claims), claims=claims, lines=lines_of(case))
+        repro = replace(repro, claims=claims, source_lines=rendering.source_lines)
+        placed = replace(finding, repro=repro, claims=claims, lines=lines_of(case))
         assert placed.repro is not None
         return self.say_where(placed.repro, placed, case, way, reduced=reduced) if proof.verified else placed.repro
 
@@ -134,8 +135,7 @@ class Placing:
     def say_where(self, repro: Repro, finding: Finding, case: Case, way: Way, *, reduced: bool = False) -> Repro:
         """Rewrite the docstring of a script that is in place with what is known by now."""
         text = self.text(finding, case, way, reduced=reduced)[1]
-        files.write_text(repro.path, text)
-        return replace(repro, source=text)
+        return replace(repro, source=rewrite(repro.path, text, repro.source))
 
     def hang_limit(self, case: Case) -> float:
         """Short enough that a hang is judged and verified several times within the budget."""
@@ -163,20 +163,6 @@ class Placing:
             run_script=self.means.engines.fresh,
         )  # fmt: skip
         return replace(proof, reason=STOPPED) if self.plan.stopped() and not proof.verified else proof
-
-
-def _put_in_place(draft: Path, final: Path) -> int:
-    """Moves a script and its data; the bytes of the data."""
-    data = draft / DATA_FILE
-    final.mkdir(parents=True, exist_ok=True)
-    (final / DATA_FILE).unlink(missing_ok=True)
-    size = 0
-    if data.exists():
-        size = data.stat().st_size
-        with files.replacing(final / DATA_FILE) as temporary:
-            shutil.copy(data, temporary)
-    files.write_text(final / "repro.py", (draft / "repro.py").read_text(encoding="utf-8"))
-    return size
 
 
 def _repro(

@@ -54,7 +54,7 @@ class Reduction:
         before, believed = finding.judged, finding.chance
         plan, means = self.placing.plan, self.placing.means
         checkpoints = Checkpoints(self.bench, self.placing.say, self.home)
-        pace = Pace(self.cost, operators(self.whole.graph), means.engines.now)
+        pace = Pace(self.cost, operators(self.whole.graph), now=means.engines.now)
         hopeless = False  # nothing is verified, and what was to be first fails in no fresh process
         aside = 0  # judgements that had nothing to do with making it smaller
         verified: list[tuple[Case, Way]] = []  # what took its place on the way, the last of them
@@ -110,7 +110,7 @@ class Reduction:
             if placed.repro is not finding.repro:
                 complete = found.complete and operators(one.graph) <= operators(smallest.graph)
                 if not complete:
-                    placed = replace(placed, not_known=(*placed.not_known, _NOT_MINIMAL))
+                    placed = replace(placed, not_known=(*placed.not_known, NOT_MINIMAL))
                 return placed, Known(one, its, complete, self._facts(one))
             finding = placed
             if _newly_flaky(finding.chance, believed):
@@ -185,7 +185,7 @@ class Reduction:
         return replace(noted, failure=now.failure), self.way
 
 
-_NOT_MINIMAL = "whether the repro is minimal: the reduction ended before everything was tried"
+NOT_MINIMAL = "whether the repro is minimal: the reduction ended before everything was tried"
 
 
 def _newly_flaky(chance: Chance, believed: Chance) -> bool:

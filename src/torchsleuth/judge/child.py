@@ -5,6 +5,7 @@ The step that was reported last tells the warden what a signal, a hang or a full
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import gc
 import json
@@ -19,7 +20,7 @@ from typing import Any, NoReturn
 
 from torchsleuth import torch_api as compiler
 from torchsleuth.case.failure import Failure, Phase, is_comparison, of_assertion, of_exception, wrong_numbers
-from torchsleuth.judge import switchboard
+from torchsleuth.judge import invariants, switchboard
 from torchsleuth.judge.order import Order, Stage
 from torchsleuth.judge.outcome import of_exit
 
@@ -64,7 +65,8 @@ def _run_stages(order: Order, report: _Report) -> None:
         compiler.switch_compilation(stage is Stage.COMPILED)
         report.tell(f"{stage.value}-began")
         began = time.perf_counter()
-        failure = _run(order)
+        with invariants.checked() if stage is Stage.EAGER else contextlib.nullcontext():
+            failure = _run(order)
         seconds = time.perf_counter() - began
         if failure is not None:
             report.tell(f"{stage.value}-failed", seconds=seconds, failure=failure.to_json())

@@ -104,6 +104,8 @@ class Conductor(ABC):
                 outcome = replace(outcome, noted=noted_in(folder / "cache", outcome.failure.text + outcome.output))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+        if era != self._era and not ran_compiled(outcome):
+            return _CANCELLED
         if ran_compiled(outcome):
             with self._lock:
                 self._judged += 1

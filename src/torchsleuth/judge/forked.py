@@ -48,12 +48,12 @@ class ForkedJudge(Conductor):
 
     def _perform(self, order: Order) -> None:
         with self._starting:
-            if self._zygote.ended and self._zygote.was_ready:
+            if self._zygote.ended and (self._zygote.was_ready or self._zygote.killed):
                 self._zygote.close()
                 self._zygote = self._start()
             zygote = self._zygote
         zygote.perform(order)
-        if zygote.ended and not zygote.was_ready:
+        if zygote.ended and not (zygote.was_ready or zygote.killed):
             raise JudgeBroken(
                 f"The judge could not start under {self._python}. Check that this interpreter imports torch. "
                 f"It said:\n{read_tail(zygote.log, 2000)}"
@@ -69,6 +69,7 @@ class _Zygote:
 
     def __init__(self, python: str, warm_for: Sequence[str], environment: Mapping[str, str], scratch: Path) -> None:
         self.was_ready = False
+        self.killed = False  # by us: what it was asked is cancelled, and another one may be started
         self.log = str(scratch / "zygote.log")
         self._changed = threading.Condition()
         self._waiting: set[int] = set()
@@ -108,6 +109,7 @@ class _Zygote:
             return self._changed.wait_for(lambda: self._over or not self._waiting, patience)
 
     def kill(self) -> None:
+        self.killed = True
         self._process.kill()
         self._listener.join(5.0)
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchsleuth.operators.names import parse
+
 _PLACE = re.compile(r'File "([^"\n]+\.py)", line (\d+)')
 _SOURCE = re.compile(r"(/[^\s\"':]+\.cpp)\b")
 _FAILED_IMPORT = re.compile(r"Failed to import (/\S+\.py)\b")
@@ -112,17 +114,9 @@ def _comments_above(text: str) -> str:
 
 def _of_name(kernel: str, comments: str) -> Noted:
     nodes = [n.strip() for part in _NODES.findall(comments) for n in part.split(",") if n.strip()]
-    aten = [_bare(n) for part in _ATEN.findall(comments) for n in part.split(",") if n.strip()]
+    aten = [parse(n.strip()).name for part in _ATEN.findall(comments) for n in part.split(",") if n.strip()]
     if "fused_" in kernel:
         aten.append(re.sub(r"_\d+$", "", kernel.partition("fused_")[2]))
     elif not aten:
-        aten.append(_bare(kernel))
+        aten.append(parse(kernel).name)
     return Noted(tuple(nodes), "_".join(aten))
-
-
-def _bare(name: str) -> str:
-    """ "mm" for extern_kernels.mm, aten.mm and torch.ops.aten.mm.default."""
-    words = name.strip().split(".")
-    if "aten" in words[:-1]:
-        return words[words.index("aten") + 1]
-    return words[-1]

@@ -15,6 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from torchsleuth.case import files
 from torchsleuth.errors import SleuthError
 from torchsleuth.judge.match import Match
 
@@ -172,12 +173,7 @@ class JudgementLog:
     def _append(self, judgement: Judgement) -> None:
         if self._out is None:
             return
-        line = json.dumps(judgement.to_json()).encode() + b"\n"
-        handle = os.open(self._out / NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(handle, line)
-        finally:
-            os.close(handle)
+        files.append_line(self._out / NAME, json.dumps(judgement.to_json()).encode())
 
 
 def read(out: Path) -> list[Judgement]:

@@ -21,6 +21,7 @@ from torchsleuth.judge.outcome import Outcome, Verdict, of_exit
 
 # What faulthandler.dump_traceback_later(..., exit=True) prints before it ends the process: a script that stops itself.
 _STOPPED_ITSELF = "Timeout ("
+_ILL_FORMED = {"NameError", "SyntaxError", "IndentationError", "ImportError", "ModuleNotFoundError"}
 
 
 def read_outcome(order: Order) -> Outcome:
@@ -51,7 +52,7 @@ def judge_remains(ending: Ending | None, events: list[dict[str, Any]], output: s
             return say(Verdict.FAILED, failure.fingerprint.line, failure)
         case "eager-failed":
             failure = Failure.from_json(last["failure"])
-            return say(Verdict.INVALID, f"eager itself fails: {failure.fingerprint.line}")
+            return say(Verdict.INVALID, f"{_whose(failure)}: {failure.fingerprint.line}")
         case "harness-error":
             return say(Verdict.UNKNOWN, str(last["text"]))
     if ending is None:
@@ -71,6 +72,15 @@ def judge_remains(ending: Ending | None, events: list[dict[str, Any]], output: s
 def stopped_by_limit(ending: Ending) -> bool:
     """Whether a deadline or a lack of memory ended the process, which says nothing about the script."""
     return ending.cause is not Cause.EXITED or ending.status == -signal.SIGKILL
+
+
+def _whose(failure: Failure) -> str:
+    """A script with a name that nothing binds was written wrongly, or lost a line: eager has no part in that."""
+    if failure.fingerprint.error in _ILL_FORMED:
+        return "the script is ill-formed"
+    if failure.fingerprint.error.endswith("BrokenInvariant"):
+        return "no correct program makes such a tensor"
+    return "eager itself fails"
 
 
 def how_it_ended(ending: Ending, output: str, phase: Phase) -> Failure:

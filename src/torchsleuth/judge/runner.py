@@ -1,6 +1,8 @@
 """Run a repro as its reader will: in a fresh interpreter that has no torchsleuth.
 
-    python runner.py SCRIPT FAILURE_PY RESULT PHASE
+    python runner.py SCRIPT FAILURE_PY RESULT PHASE [importable]
+
+With `importable`, torchsleuth is not blocked: the scripts that the judge's workers run may end in its referee.
 
 A file on its own, run by path: it uses the standard library and `failure.py`, loaded by path too.  What happened is
 written to RESULT as JSON; a process that is killed leaves none.
@@ -18,6 +20,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+IMPORTABLE = "importable"
 _BLOCKED = ("torchsleuth", "torchsleuth_autoload")
 
 
@@ -49,27 +52,48 @@ def force_eager() -> None:
     torch.compiler.set_stance("force_eager")
 
 
-def run(script: str, phase: str, failure: Any) -> dict[str, Any]:
+def run(script: str, phase: str, failure: Any, importable: bool = False) -> dict[str, Any]:
     try:
         runpy.run_path(script, run_name="__main__")
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         return {"exit": status}
     except BaseException as error:
-        of = failure.of_assertion if failure.is_comparison(error) else failure.of_exception
-        return {"failure": of(error, failure.Phase(phase)).to_json()}
+        return {"failure": (_of_worker(error, phase) if importable else None) or _of_reader(error, phase, failure)}
     return {"exit": 0}
 
 
+def _of_reader(error: BaseException, phase: str, failure: Any) -> dict[str, Any]:
+    of = failure.of_assertion if failure.is_comparison(error) else failure.of_exception
+    found: dict[str, Any] = of(error, failure.Phase(phase)).to_json()
+    return found
+
+
+def _of_worker(error: BaseException, phase: str) -> dict[str, Any] | None:
+    """Describe an exception as a judge's worker does, which knows the verdict of the referee.
+
+    None in an interpreter that has no torchsleuth: no script that runs there can hold the referee.
+    """
+    try:
+        child = importlib.import_module("torchsleuth.judge.child")
+        phases = importlib.import_module("torchsleuth.case.failure")
+    except ImportError:
+        return None
+    found: dict[str, Any] = child.failure_of(error, phases.Phase(phase)).to_json()
+    return found
+
+
 def main() -> None:
-    script, failure_path, result, phase = sys.argv[1:]
+    script, failure_path, result, phase, *rest = sys.argv[1:]
+    importable = IMPORTABLE in rest
     failure = load_by_path(failure_path)
-    sys.meta_path.insert(0, _Blocker())
+    if not importable:
+        sys.meta_path.insert(0, _Blocker())
     sys.path[0] = os.path.dirname(script)
     sys.argv = [script]
     if os.environ.get("TORCH_COMPILE_DISABLE") == "1":
         force_eager()
-    found = run(script, phase, failure)
+    found = run(script, phase, failure, importable)
     with open(result + ".part", "w", encoding="utf-8") as file:
         json.dump(found, file)
     os.replace(result + ".part", result)

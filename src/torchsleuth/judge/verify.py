@@ -16,7 +16,7 @@ from pathlib import Path
 from torchsleuth.case import failure as failure_module
 from torchsleuth.case.failure import Failure, Phase
 from torchsleuth.judge import probed, runner
-from torchsleuth.judge.environment import judge_environment, without_torchsleuth
+from torchsleuth.judge.environment import judge_environment, with_torchsleuth, without_torchsleuth
 from torchsleuth.judge.guarded import Guarded
 from torchsleuth.judge.launch import Launch, Limits
 from torchsleuth.judge.limits import default_memory_limit
@@ -97,6 +97,18 @@ def verify(
     return Verification(runs, failed, off, outcomes, _reason(target, counted, eager_outcomes), flaky, seconds)
 
 
+@dataclass(frozen=True)
+class Setup:
+    """How a script is run in a fresh interpreter."""
+
+    python: str
+    environment: Mapping[str, str]
+    deadline: float  # seconds for each process, from its start
+    eager: bool = False  # with compilation off
+    importable: bool = False  # torchsleuth can be imported: a script that a worker judged may need it
+    cache_runs: int = 1  # processes that share one cache; the last one counts
+
+
 def run_fresh(
     script: Path,
     phase: Phase,
@@ -112,46 +124,61 @@ def run_fresh(
 
     `at_once` such runs share the memory that is free.
     """
+    return run_set_up(script, phase, Setup(python, environment, deadline, eager), stopped, at_once)
+
+
+def run_set_up(
+    script: Path, phase: Phase, setup: Setup, stopped: Callable[[], bool] = lambda: False, at_once: int = 1
+) -> Outcome:
+    """Run a copy of the script, with private caches, as `setup` says.
+
+    With `cache_runs`, a process that does not pass is the last one, as in `judge/conduct.py`: a failure that is there
+    before the cache is filled is no matter of the cache.
+    """
     if stopped():
         return _cut_short("")
     folder = Path(tempfile.mkdtemp(prefix="torchsleuth-verify-"))
     try:
-        return _run_in(folder, script, phase, python, environment, deadline, eager, stopped, at_once)
+        copy = _copy(script, folder / "repro")
+        if not setup.eager:
+            probed.seed(folder / "inductor")
+        outcome = _run_copy(copy, folder / "1", phase, setup, stopped, at_once)
+        for number in range(2, setup.cache_runs + 1):
+            if outcome.verdict is not Verdict.PASSED:
+                break
+            outcome = _run_copy(copy, folder / str(number), phase, setup, stopped, at_once)
+        return outcome
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run_in(
-    folder: Path,
-    script: Path,
-    phase: Phase,
-    python: str,
-    environment: Mapping[str, str],
-    deadline: float,
-    eager: bool,
-    stopped: Callable[[], bool],
-    at_once: int,
-) -> Outcome:
-    place = folder / "repro"
+def _copy(script: Path, place: Path) -> Path:
     place.mkdir()
-    copy = Path(shutil.copy(script, place))
     for data in script.parent.glob("repro_data*"):
         (shutil.copytree if data.is_dir() else shutil.copy)(data, place / data.name)
-    if not eager:
-        probed.seed(folder / "inductor")
+    return Path(shutil.copy(script, place))
+
+
+def _run_copy(
+    copy: Path, folder: Path, phase: Phase, setup: Setup, stopped: Callable[[], bool], at_once: int
+) -> Outcome:
+    """Run the script in one process; `folder` takes what that process leaves, the caches stand beside it."""
+    folder.mkdir()
     result, ending, output = folder / "result.json", folder / "ending.json", folder / "output.txt"
     private = {
-        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
-        "TRITON_CACHE_DIR": str(folder / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(folder.parent / "inductor"),
+        "TRITON_CACHE_DIR": str(folder.parent / "triton"),
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
-        **({"TORCH_COMPILE_DISABLE": "1"} if eager else {}),
+        **({"TORCH_COMPILE_DISABLE": "1"} if setup.eager else {}),
     }
+    command = (setup.python, str(runner.__file__), str(copy), str(failure_module.__file__), str(result), phase.value)
+    environment = judge_environment(setup.environment, private)
     launch = Launch(
-        (python, str(runner.__file__), str(copy), str(failure_module.__file__), str(result), phase.value),
-        without_torchsleuth(judge_environment(environment, private)),
-        str(place),
+        (*command, runner.IMPORTABLE) if setup.importable else command,
+        with_torchsleuth(environment) if setup.importable else without_torchsleuth(environment),
+        str(copy.parent),
         str(output),
-        Limits(deadline, default_memory_limit(at_once)),
+        Limits(setup.deadline, default_memory_limit(at_once)),
         str(ending),
     )
     process = Guarded(launch)
@@ -161,7 +188,7 @@ def _run_in(
     finally:
         process.stop()
         process.wait()
-    return _outcome(result, Ending.read(str(ending)), read_tail(str(output)), phase, eager)
+    return _outcome(result, Ending.read(str(ending)), read_tail(str(output)), phase, setup.eager)
 
 
 def _outcome(result: Path, ending: Ending | None, output: str, phase: Phase, eager: bool) -> Outcome:

@@ -17,10 +17,10 @@ from typing import Any
 import torch
 
 from torchsleuth import __version__, torch_api
-from torchsleuth.explain.explanation import to_json
+from torchsleuth.explain.as_json import to_json
 from torchsleuth.explain.gather import gather
 from torchsleuth.library.called import CallExplanation
-from torchsleuth.watch import counting, guarded
+from torchsleuth.watch import counting, guarded, missing_hooks
 from torchsleuth.watch.session import Options, Outbox
 
 
@@ -78,7 +78,9 @@ class explain_with:  # noqa: N801 - used as a function
         """What was compiled so far; `value` is kept in it."""
         folder = Path(self._folder.name)
         out = Path(tempfile.mkdtemp(dir=folder))
-        found = gather([folder / "trace.log"], folder / "session", out)
+        trouble = folder / "session" / "trouble.log"
+        text = trouble.read_text(encoding="utf-8", errors="replace") if trouble.exists() else ""
+        found = gather([folder / "trace.log"], folder / "session", out, missing_hooks.messages(text))
         data = to_json(found, version=__version__, command=(), exit_code=None)
         return CallExplanation.of(data, out, [list(names) for names in self._ops], value)
 
@@ -101,7 +103,9 @@ def _start_trace(path: Path) -> logging.FileHandler:
     prefix = f"V0101 00:00:00.000000 {os.getpid()} torchsleuth:0] "
     known = torch_api.interned_trace_strings().items()
     lines = (f"{prefix}{json.dumps({'str': [text, number]})}\n" for text, number in known)
-    path.write_text("".join(lines), encoding="utf-8")
+    version = json.dumps({"artifact": {"name": "torch_version", "encoding": "json"}})  # as torch begins a trace
+    payload = json.dumps({"pytorch_version": torch.__version__})
+    path.write_text("".join([f"{prefix}{version}\n\t{payload}\n", *lines]), encoding="utf-8")
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(torch_api.trace_formatter())
     torch_api.on_trace(handler)

@@ -12,29 +12,28 @@ calls) is lent to each run, as is an input that cannot be copied, and is afterwa
 attributes, containers.  The verdict notes what could not be lent.  What is reached in another way (a library's globals,
 a registry that is asked) is used as it is.
 
-Compared are outputs, what is left in inputs, buffers and tensors that are closed over, and, where something asks for
-gradients, those of inputs, parameters and what is closed over.
+Compared are outputs, what is left in inputs, in the model and in what is closed over, and, where something asks for
+gradients, those of inputs, parameters and what is closed over.  What cannot be compared is named in the verdict.  A
+verdict is true only where something was compiled and something that it returned was compared.
 """
 
 from __future__ import annotations
 
-import html
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from torchsleuth import torch_api
 from torchsleuth.library.given import Call, Given
-from torchsleuth.library.held import Leaf
-from torchsleuth.library.lending import Lent
-from torchsleuth.referee.graph import run_backward, untouched_generators
-from torchsleuth.referee.referee import Report, referee
-from torchsleuth.referee.values import Seen, flatten
-from torchsleuth.referee.verdict import Difference
-from torchsleuth.referee.wrong import WrongNumbers
+from torchsleuth.library.observed import observe
+from torchsleuth.library.uncompiled import why_not
+from torchsleuth.library.verdict import Verdict
+from torchsleuth.referee.graph import untouched_generators
+from torchsleuth.referee.referee import referee
+from torchsleuth.referee.values import Seen
 
 Function = Callable[..., Any]
 _checks = itertools.count(1)  # of this process
@@ -43,46 +42,10 @@ _PARTLY_EAGER = (
     "eager, and so it is compared with itself"
 )
 
-
-@dataclass(frozen=True)
-class Verdict:
-    """True where compiled agrees with eager; prints as a table, and shows as one in a notebook."""
-
-    report: Report
-    backward: bool
-
-    def __bool__(self) -> bool:
-        return not self.report.wrong
-
-    @property
-    def wrong(self) -> tuple[Difference, ...]:
-        return self.report.wrong
-
-    def raise_if_wrong(self) -> Verdict:
-        if not self:
-            raise WrongNumbers(str(self), self.report)
-        return self
-
-    def __str__(self) -> str:
-        lines = [self._headline()]
-        width = max((len(d.path) for d in (*self.wrong, *self.report.excused)), default=0)
-        lines += [f"  {d.path:{width}}  {d.how:6}  {d.text}" for d in self.wrong]
-        lines += [f"  {d.path:{width}}  differs, not wrong: {d.excused}" for d in self.report.excused]
-        return "\n".join([*lines, *(f"  note: {note}" for note in self.report.notes)])
-
-    def _headline(self) -> str:
-        count, how = self.report.compared, "forward and backward" if self.backward else "forward"
-        if self:
-            return f"compiled agrees with eager: {count} value{'s' * (count != 1)} compared, {how}"
-        return f"compiled is wrong in {len(self.wrong)} of {count} value{'s' * (count != 1)} compared, {how}"
-
-    def _repr_html_(self) -> str:
-        rows = [(d.path, d.how, d.text) for d in self.wrong]
-        rows += [(d.path, "not wrong", f"{d.text} ({d.excused})") for d in self.report.excused]
-        cells = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>" for row in rows)
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.report.notes)
-        table = f"<table><tr><th>value</th><th>how</th><th>numbers</th></tr>{cells}</table>" if rows else ""
-        return f"<p><b>{html.escape(self._headline())}</b></p>{table}{notes}"
+_SUPPRESSED = (
+    "part of it was compared with itself: compiling failed there, and with torch._dynamo.config.suppress_errors it ran "
+    "in eager"
+)
 
 
 def check(
@@ -94,58 +57,67 @@ def check(
 ) -> Verdict:
     """Runs `model(*args, **kwargs)` compiled, in eager, and, where they differ, in eager in float64.
 
+    A model that torch.compile returned is run as it was compiled, unless `compile` says otherwise.
+
     backward: whether gradients are compared; None: where grad mode is on and an input or parameter asks for one.
     compile: arguments of torch.compile, for example {"dynamic": True, "backend": "aot_eager"}.
     """
     given = Given.of(Call(model, args, kwargs))
     asks = torch.is_grad_enabled() and any(t.requires_grad for t in given.tensors)
-    gradients = asks if backward is None else backward
-
-    def run(compiled: bool) -> list[Seen]:
-        with given.for_a_run() as call:
-            return _observe(call, given.lent, dict(compile or {}) if compiled else None, gradients)
-
-    partly: set[str] = set()
-
-    def run_compiled() -> list[Seen]:
-        try:
-            with untouched_generators(), torch_api.told_of_the_limit():
-                return run(True)
-        except torch_api.LimitReached:
-            partly.add(_PARTLY_EAGER)
-            return run(True)
-
+    runs = _Runs(given, compile, asks if backward is None else backward)
     # What earlier checks of the same code compiled counts, too; it must not make this one a check of eager with itself.
     with untouched_generators(), torch_api.drawing_like_eager(), torch_api.limit_raised(next(_checks)):
-        report = referee(lambda: run(False), run_compiled)
-    return Verdict(replace(report, notes=(*report.notes, *partly, *given.lent.notes)), gradients)
+        report = referee(runs.eager, runs.compiled)
+    report = replace(report, notes=(*report.notes, *runs.notes, *given.lent.notes))
+    return Verdict(report, runs.ran_backward, runs.not_compiled)
 
 
-def _observe(call: Call, lent: Lent, options: dict[str, Any] | None, backward: bool) -> list[Seen]:
-    asking = _asking(call, lent)
-    function = call.model if options is None else torch.compile(call.model, **options)
-    out = function(*call.args, **call.kwargs)
-    seen = list(flatten(out, "out"))
-    if backward:
-        run_backward(out, [leaf.value for leaf in asking])
-    for leaf in _leaves(call, lent):
-        if not leaf.is_parameter:
-            seen += flatten(leaf.value, leaf.path)
-    if backward:
-        seen += [s for leaf in asking for s in flatten(leaf.value.grad, f"{leaf.path}.grad")]
-    return seen
+class _Runs:
+    """The runs of one check, and what is learned in them beside the values."""
 
+    def __init__(self, given: Given, options: Mapping[str, Any] | None, backward: bool) -> None:
+        self._given = given
+        self._options = options
+        self._backward = backward
+        self.ran_backward = False
+        self.not_compiled = ""
+        self.notes: list[str] = []
 
-def _leaves(call: Call, lent: Lent) -> Iterator[Leaf]:
-    yield from call.of_inputs()
-    yield from call.of_model()
-    yield from lent.leaves()
+    def eager(self) -> list[Seen]:
+        with torch_api.compiling_nothing():
+            return self._run(lambda model: model)
 
+    def compiled(self) -> list[Seen]:
+        with torch_api.watching_compilation() as watch:
+            seen = self._within_limit()
+        options = self._options or {}
+        if not watch.graphs and not torch_api.why_compilation_is_off(self._given.call.model, options):
+            # An earlier check may have compiled it, and only what is compiled anew is seen.
+            torch_api.forget_compilation()
+            with torch_api.watching_compilation() as again:
+                seen = self._within_limit()
+            watch.add(again)
+        if not watch.graphs:
+            self.not_compiled = why_not(self._given.call.model, options, watch)
+        elif watch.suppressed:
+            self.notes.append(f"{_SUPPRESSED}: {watch.suppressed[0]}")
+        return seen
 
-def _asking(call: Call, lent: Lent) -> list[Leaf]:
-    """Each tensor that asks for gradients once: as a module's parameter rather than in an optimizer's list."""
-    found: dict[int, Leaf] = {}
-    for leaf in sorted(_leaves(call, lent), key=lambda leaf: not leaf.is_parameter):
-        if isinstance(leaf.value, torch.Tensor) and leaf.value.is_leaf and leaf.value.requires_grad:
-            found.setdefault(id(leaf.value), leaf)
-    return list(found.values())
+    def _within_limit(self) -> list[Seen]:
+        try:
+            with untouched_generators(), torch_api.told_of_the_limit():
+                return self._run(self._compile)
+        except torch_api.LimitReached:
+            self.notes.append(_PARTLY_EAGER)
+            return self._run(self._compile)
+
+    def _run(self, compile: Callable[[Any], Any]) -> list[Seen]:
+        with self._given.for_a_run() as call:
+            shown = observe(call, self._given.lent, compile(call.model), backward=self._backward)
+        self.ran_backward = self.ran_backward or shown.ran_backward
+        return shown.seen
+
+    def _compile(self, model: Function) -> Function:
+        if self._options is None and torch_api.user_compiled(model):
+            return model
+        return torch.compile(model, **(self._options or {}))

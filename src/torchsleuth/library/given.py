@@ -16,6 +16,7 @@ from torchsleuth import torch_api
 from torchsleuth.library.closed_over import closed_over
 from torchsleuth.library.held import Leaf, Tree, explored, leaves
 from torchsleuth.library.lending import Lent, is_plain
+from torchsleuth.referee import arrays
 from torchsleuth.referee.graph import copies
 
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque)
@@ -31,12 +32,14 @@ class Call:
 
     @property
     def named(self) -> dict[str, Any]:
-        return {"model": self.model, **{f"args[{i}]": v for i, v in enumerate(self.args)}, **self.kwargs}
+        return {"model": self.model, **self.inputs}
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        return {**{f"args[{i}]": v for i, v in enumerate(self.args)}, **self.kwargs}
 
     def of_inputs(self) -> Iterator[Leaf]:
-        for i, value in enumerate(self.args):
-            yield from leaves(value, f"args[{i}]")
-        for name, value in self.kwargs.items():
+        for name, value in self.inputs.items():
             yield from leaves(value, name)
 
     def of_model(self) -> Iterator[Leaf]:
@@ -114,6 +117,8 @@ class Given:
             return value.clone_state()
         if isinstance(value, types.ModuleType):
             return value
+        if arrays.is_array(value):
+            return None
         # Configurations, locks, process groups: what holds no tensor is what it is, but for plain containers.
         stays = place not in self.tree.holders and place not in self.whole and not isinstance(value, _CONTAINERS)
         return value if stays else None

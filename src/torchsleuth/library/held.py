@@ -16,14 +16,15 @@ from typing import Any
 
 import torch
 
+from torchsleuth.referee import arrays
+from torchsleuth.referee.structure import attributes_of, parts_of_module, readable_key, slots_of
+
 _LISTS = (list, tuple, deque)
 _SETS = (set, frozenset)
 _NUMBERS = (bool, int, float, complex)
 _ATOMS = (type, types.FunctionType, types.BuiltinFunctionType, Enum, str, bytes, *_NUMBERS)
-_READABLE = (str, bytes, Enum, *_NUMBERS)
 # torch's machinery is no user's container: its graphs, compilers and operators hold what nobody means to hand over.
 _MACHINERY = ("torch._", "torch.fx")
-_OF_ANY_MODULE = frozenset(vars(torch.nn.Module()))
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Tree:
     """All that can be reached from some values, by `id`."""
 
     objects: Mapping[int, Any]
-    holders: frozenset[int]  # those from which a tensor, a module or a generator can be reached, and these
+    holders: frozenset[int]  # those from which a tensor, an array, a module or a generator can be reached, and these
 
     @property
     def tensors(self) -> list[torch.Tensor]:
@@ -50,11 +51,11 @@ def parts(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, (torch.Tensor, torch.Generator)):
         return
     if isinstance(value, torch.nn.Module):
-        yield from ((f".{name}", part) for name, part in _of_module(value))
+        yield from ((f".{name}", part) for name, part in parts_of_module(value))
     elif isinstance(value, Mapping):
         for i, (key, part) in enumerate(value.items()):
             # An object's text may hold its address: paths are compared from run to run.
-            yield (f"[{key!r}]" if _readable(key) else f"[key {i}]"), part
+            yield (f"[{key!r}]" if readable_key(key) else f"[key {i}]"), part
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         yield from ((f".{name}", part) for name, part in zip(value._fields, value, strict=True))
     elif isinstance(value, (*_LISTS, *_SETS)):
@@ -64,7 +65,7 @@ def parts(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, functools.partial):
         yield from ((f".{name}", getattr(value, name)) for name in ("func", "args", "keywords"))
     elif not (_is_atom(value) or isinstance(value, types.ModuleType) or type(value).__module__.startswith(_MACHINERY)):
-        yield from ((f".{name}", part) for name, part in _attributes(value))
+        yield from ((f".{name}", part) for name, part in (*attributes_of(value).items(), *slots_of(value)))
 
 
 def explored(values: Iterable[Any]) -> Tree:
@@ -81,7 +82,7 @@ def explored(values: Iterable[Any]) -> Tree:
             todo.append(part)
     seeds = (torch.Tensor, torch.nn.Module, torch.Generator)
     holders: set[int] = set()
-    reached = [place for place, value in objects.items() if isinstance(value, seeds)]
+    reached = [place for place, value in objects.items() if isinstance(value, seeds) or arrays.is_array(value)]
     while reached:
         place = reached.pop()
         if place not in holders:
@@ -111,33 +112,5 @@ def _leaves(value: Any, path: str, seen: set[int], *, numbers: bool, of_module: 
             seen.discard(id(value))
 
 
-def _of_module(module: torch.nn.Module) -> Iterator[tuple[str, Any]]:
-    yield from module.named_parameters(recurse=False)
-    yield from module.named_buffers(recurse=False)
-    yield from module.named_children()
-    yield from ((name, value) for name, value in vars(module).items() if name not in _OF_ANY_MODULE)
-
-
-def attributes_of(value: Any) -> dict[str, Any]:
-    """Its `__dict__`, whatever its class does to find attributes."""
-    try:
-        found = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
-    return found if type(found) is dict else {}
-
-
-def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    yield from attributes_of(value).items()
-    for kind in type(value).__mro__:
-        for name, slot in vars(kind).items():
-            if isinstance(slot, types.MemberDescriptorType) and hasattr(value, name):
-                yield name, getattr(value, name)
-
-
 def _is_atom(value: Any) -> bool:
     return value is None or isinstance(value, _ATOMS)
-
-
-def _readable(key: object) -> bool:
-    return key is None or isinstance(key, _READABLE) or (isinstance(key, tuple) and all(map(_readable, key)))

@@ -15,7 +15,9 @@ from typing import Any
 import torch
 
 from torchsleuth import torch_api
-from torchsleuth.library.held import Leaf, attributes_of, explored, leaves
+from torchsleuth.library.held import Leaf, explored, leaves
+from torchsleuth.referee import arrays
+from torchsleuth.referee.structure import attributes_of
 from torchsleuth.watch.free_memory import room_to_compare
 
 _DICTS = (dict, OrderedDict, defaultdict)
@@ -67,6 +69,7 @@ class Lent:
         """Each tensor with the memory of its copy, which is found by its `id`."""
         contents = _contents(self.objects.values())
         generators = [(g, g.get_state()) for g in self.objects.values() if isinstance(g, torch.Generator)]
+        written = [(a, a.copy()) for a in self.objects.values() if arrays.is_array(a) and a.flags.writeable]
         with torch_api.modes_off():
             own = [(t, t.data, t.grad) for t in self.tensors]
         try:
@@ -87,6 +90,8 @@ class Lent:
                     tensor.grad = grad
             for generator, state in generators:
                 generator.set_state(state)
+            for array, content in written:
+                array[...] = content
             for container, before in contents:
                 _restore(container, before)
 

@@ -73,7 +73,7 @@ class watching:  # noqa: N801 - used as a function
         summary = summarise(self.out / "logs" / "watch", None)
         ended = Ended(1 if summary.found else 0, 0.0)
         settings = Settings(jobs=jobs, rerun=False)
-        with terminal.progress() as say, Interruption() as interruption:
+        with terminal.progress() as say, Interruption(own_process=False) as interruption:
             result = conclude(Run.of(sys.argv, self.out, settings, say, interruption), Seen(summary, ended))
         # What the session held is gone by now; the Cases are in `out`.
         homes = [finding.case for finding in result.findings]

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from torchsleuth.case.ir import Node, picks
 from torchsleuth.case.model import Case
-from torchsleuth.case.operator_names import bare, computes
 from torchsleuth.diagnose.claim import Claim, ClaimKind, Topic
 from torchsleuth.judge.match import Match
 from torchsleuth.locate.divergence import Diverging
 from torchsleuth.locate.inside import Located
+from torchsleuth.operators.names import base_name
+from torchsleuth.operators.properties import computes
 
 _OF_OPERATORS = ("lowering", "decomposition")
 
@@ -51,7 +52,7 @@ def _named(calls: list[Node], evidence: Evidence) -> Blame | None:
     """The error says which operator was being compiled; a repro that fails in the same way says so, too."""
     if evidence.named is None:
         return None
-    found = [n for n in calls if bare(n.target) == bare(evidence.named)]
+    found = [n for n in calls if base_name(n.target) == base_name(evidence.named)]
     return _blame(found[0], "the error names it", evidence.fails) if len(found) == 1 else None
 
 
@@ -81,12 +82,12 @@ def _mistreated(calls: list[Node], evidence: Evidence) -> Blame | None:
 
 
 def _only(calls: list[Node], name: str) -> Node | None:
-    found = [n for n in calls if bare(n.target) == bare(name)]
+    found = [n for n in calls if base_name(n.target) == base_name(name)]
     return found[0] if len(found) == 1 else None
 
 
 def _is_same(node: Node, other: Node) -> bool:
-    return node.name == other.name and bare(node.target) == bare(other.target)
+    return node.name == other.name and base_name(node.target) == base_name(other.target)
 
 
 def _blame(node: Node, why: str, backing: tuple[str, ...]) -> Blame | None:

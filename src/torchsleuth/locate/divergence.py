@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 
 from torchsleuth.case.ir import Node, Op, Ref, picked_from
 from torchsleuth.case.model import Case
-from torchsleuth.case.operator_names import VIEWS, bare
 from torchsleuth.judge.bench import Tried
 from torchsleuth.judge.judgement import Judgement
+from torchsleuth.operators.names import base_name
+from torchsleuth.operators.properties import is_view
 from torchsleuth.referee import told
-
-_LOOKS = VIEWS - {"getitem"}  # which takes elements of tuples, too
 
 JudgeCase = Callable[[Case], Tried]
 
@@ -46,7 +45,7 @@ def find(case: Case, judge: JudgeCase) -> Diverging | None:
     if not found:
         return None
     # A view shows what is written to its memory later, and rightly or wrongly so: it is not what went wrong.
-    first = next((n for n in found if bare(n.target) not in _LOOKS), found[0])
+    first = next((n for n in found if not _only_views(n)), found[0])
     return Diverging(found, errors, picked_from(case.graph, first) or first, tried.judgement)
 
 
@@ -55,3 +54,8 @@ def with_every_result(case: Case) -> tuple[Case, Sequence[Node]]:
     output = replace(case.graph.output, args=(tuple(Ref(n.name) for n in nodes),))
     graph = replace(case.graph, nodes=(*case.graph.nodes[:-1], output))
     return replace(case, graph=graph), nodes
+
+
+def _only_views(node: Node) -> bool:
+    """Whether it gives a view of its input: getitem is none of these, because it takes elements of tuples, too."""
+    return is_view(node.target) and base_name(node.target) != "getitem"

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from torchsleuth.case.model import Case, Code
-from torchsleuth.case.operator_names import computes
 from torchsleuth.diagnose.claim import Claim, ClaimKind, Topic, claim
 from torchsleuth.judge.applied import Applied
 from torchsleuth.judge.judgement import Judgement
 from torchsleuth.judge.match import Match
+from torchsleuth.operators.properties import computes
 
 PASSES = ("pre_grad_passes", "joint_graph_passes", "post_grad_passes", "pattern")
 KERNELS = ("lowering", "fusion", "cudagraphs")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchsleuth.case.ir import Graph, Node, picked_from
-from torchsleuth.case.operator_names import computes
+from torchsleuth.operators.properties import computes
 
 
 def last_computing(graph: Graph) -> Node | None:

@@ -17,6 +17,7 @@ from torchsleuth.case.model import Case, Code, Surroundings, Tensor
 from torchsleuth.judge.applied import Applied
 from torchsleuth.judge.judgement import Judged
 from torchsleuth.locate.ladder import Component, Rung
+from torchsleuth.operators.names import aten_name
 
 Judge = Callable[[Sequence[Case], Sequence[str]], Sequence[Judged]]  # of Cases, and of how each differs
 _MOST_SWITCHES = 3  # in one workaround
@@ -233,21 +234,17 @@ def _indented(text: str) -> str:
 def fallbacks(case: Case, named: str | None) -> list[Workaround]:
     """Operators that Inductor leaves to eager: the one that the error names first."""
     calls = [n for g in case.graph.all_graphs() for n in g.nodes if n.is_call and n.op is not Op.CALL_MODULE]
-    names = [bare(target) for target in (*([named] if named else []), *(n.target for n in calls))]
+    names = [aten_name(target) for target in (*([named] if named else []), *(n.target for n in calls))]
     return [_fallback(name) for name in dict.fromkeys(filter(None, names))][:_MOST_OPERATORS]
-
-
-def bare(target: str) -> str:
-    """ "cummin" for torch.cummin, aten.cummin.default and Tensor.cummin_; nothing for what is no ATen operator."""
-    found = re.fullmatch(r"(?:torch\.ops\.)?aten\.(\w+)(?:\.\w+)?", target)
-    word = found.group(1) if found else target.rpartition(".")[2]
-    return word.strip("_") if re.fullmatch(r"[a-z_]\w*", word) else ""
 
 
 def _fallback(name: str) -> Workaround:
     op = f"torch.ops.aten.{name}"
+    # Graphs in the cache were compiled without this change, which is no part of their key.
     return _pasted(
+        "import torch._inductor.config\n"
         "from torch._inductor import decomposition, lowering\n"
+        "torch._inductor.config.force_disable_caches = True\n"
         f"for name in {op}.overloads():\n"
         f"    decomposition.decompositions.pop(getattr({op}, name), None)\n"
         "decomposition.fast_random_decomps.cache_clear()\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torchsleuth.operators.python_operators import IN_PLACE
+
 _BECOMES = {
     "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d": "convolution",
     "linear matmul mm bmm addmm baddbmm": "mm bmm addmm baddbmm mul sum",
@@ -32,7 +34,6 @@ _BECOMES = {
     "norm": "linalg_vector_norm",
     "einsum": "bmm mm sum mul",
 }
-_IN_PLACE = "iadd isub imul itruediv ifloordiv imod ipow iand ior ixor".split()
 
 _ATEN: dict[str, frozenset[str]] = {
     name: frozenset(word.strip("_") for word in made.split())
@@ -43,5 +44,5 @@ _ATEN: dict[str, frozenset[str]] = {
 
 def aten_names(name: str) -> frozenset[str]:
     """All ATen names that a call of `name` (bare, without underscores around it) may show up under."""
-    plain = name[1:] if name in _IN_PLACE else name
+    plain = IN_PLACE[name].strip("_") if name in IN_PLACE else name
     return frozenset({name, plain}) | _ATEN.get(plain, frozenset())

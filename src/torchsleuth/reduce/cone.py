@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 from torchsleuth.case import effects
 from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of
-from torchsleuth.case.operator_names import HANDS_BACK, VIEWS, bare
+from torchsleuth.operators.properties import may_share_memory
 from torchsleuth.reduce.units import Unit
 
 
@@ -38,7 +38,7 @@ def memories(nodes: Sequence[Node]) -> dict[str, str]:
     memory: dict[str, str] = {}
     for node in nodes:
         given = [name for name in inputs_of(node) if name in memory]
-        shares = given and (effects.writes(node) or bare(node.target) in VIEWS | HANDS_BACK)
+        shares = given and (effects.writes(node) or may_share_memory(node.target))
         memory[node.name] = memory[given[0]] if shares else node.name
     return memory
 

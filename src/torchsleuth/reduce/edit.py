@@ -13,12 +13,10 @@ from typing import Any
 
 from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, Value, inputs_of, leaves, map_args, picks
 from torchsleuth.case.model import Case, Input, Level, Role, Storage, Tensor
+from torchsleuth.operators.properties import is_in_place
 from torchsleuth.reduce.cone import memories
 from torchsleuth.reduce.facts import Facts
 
-_IN_PLACE_OPERATORS = frozenset(
-    "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift setitem".split()
-)
 _FAR, _WIDE = 4, 8  # how far up, and among how many values, one that looks the same is looked for
 Look = tuple[str, tuple[int | str, ...], str]  # dtype, shape, device
 _FLOATING = ("torch.float", "torch.bfloat", "torch.complex")
@@ -268,8 +266,7 @@ def _owner(path: str, attributes: Collection[str]) -> bool:
 
 def changed_by(node: Node) -> Iterator[str]:
     """The value that an operator changes in place: by convention its first argument, where its name says so."""
-    word = node.target.rpartition(".")[2]
-    in_place = (word.endswith("_") and not word.endswith("__")) or word in _IN_PLACE_OPERATORS
+    in_place = node.op is not Op.CALL_MODULE and is_in_place(node.target)
     if in_place and node.args and isinstance(node.args[0], Ref):
         yield node.args[0].name
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Hashable, Sequence
 
 from torchsleuth.case.expressions import show
 from torchsleuth.case.ir import Graph, Node, Op, Ref, inputs_of, map_args
-from torchsleuth.case.operator_names import NO_KERNEL, bare
 from torchsleuth.judge.generated import Noted
+from torchsleuth.operators.names import base_name
+from torchsleuth.operators.properties import has_no_kernel
 from torchsleuth.reduce.aliases import aten_names
 from torchsleuth.reduce.facts import Facts
 from torchsleuth.reduce.units import Unit
@@ -19,10 +20,10 @@ def named(graph: Graph, units: Sequence[Unit], operator: str | None) -> list[Uni
     """Units whose operator has the name that the error gives, first and last occurrence."""
     if not operator:
         return []
-    wanted = bare(operator)
+    wanted = base_name(operator)
     nodes = {n.name: n for n in graph.nodes}
-    found = [u for u in units if any(bare(nodes[name].target) == wanted for name in u)]
-    found = found or [u for u in units if any(wanted in aten_names(bare(nodes[name].target)) for name in u)]
+    found = [u for u in units if any(base_name(nodes[name].target) == wanted for name in u)]
+    found = found or [u for u in units if any(wanted in aten_names(base_name(nodes[name].target)) for name in u)]
     return list(dict.fromkeys([*found[:1], *found[-1:]]))
 
 
@@ -32,7 +33,7 @@ def noted(graph: Graph, units: Sequence[Unit], names: Noted) -> list[Unit]:
     exact = [u for u in units if not u.isdisjoint(names.nodes)]
     if exact and len(exact) < len(units):
         return exact
-    called = {u: [bare(nodes[name].target) for name in u] for u in units}
+    called = {u: [base_name(nodes[name].target) for name in u] for u in units}
     found = [u for u in units if any(map(names.names, called[u]))]
     return found or [u for u in units if any(names.names(n) for word in called[u] for n in aten_names(word))]
 
@@ -74,7 +75,7 @@ def _kind(node: Node, facts: Facts) -> str:
 
 def suspicion(graph: Graph, unit: Unit) -> float:
     nodes = {n.name: n for n in graph.nodes if n.name in unit}
-    return _SELDOM if all(bare(n.target) in NO_KERNEL for n in nodes.values()) else 1.0
+    return _SELDOM if all(has_no_kernel(n.target) for n in nodes.values()) else 1.0
 
 
 def halved(items: Sequence[Unit], weights: Sequence[float], fails: Callable[[Sequence[Unit]], bool]) -> list[Unit]:

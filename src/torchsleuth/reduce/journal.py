@@ -1,8 +1,8 @@
-"""Every judgement and every smaller Case, on disk as they happen: a reduction that is killed goes on where it was.
+"""Every judgement and every smaller Case or script, on disk as they happen: a killed reduction goes on where it was.
 
 One JSON object a line, appended and never rewritten, so a kill at any moment costs at most the line being written.  A
 line that cannot be read is skipped.  A judgement counts only in the setting (torch, machine, environment) it was made
-in; the smallest Case counts everywhere, since whoever takes it up judges it again.
+in; the smallest Case or script counts everywhere, since whoever takes it up judges it again.
 """
 
 from __future__ import annotations
@@ -31,15 +31,22 @@ _MOST_TEXT = 2000
 
 
 class Journal:
-    """Reads and appends the files `places`, those that are there; without any it remembers in this process alone."""
+    """Reads and appends the files `places`, those that are there; without any it remembers in this process alone.
 
-    def __init__(self, *places: Path, setting: str = "", say: Callable[[str], None] = lambda _: None) -> None:
+    `looks_for`: what a smaller Case shows where that is not its own failure but what a command of the user's looks for.
+    """
+
+    def __init__(
+        self, *places: Path, setting: str = "", say: Callable[[str], None] = lambda _: None, looks_for: str = ""
+    ) -> None:
         self._places = list(places)
         self._setting = setting
         self._say = say
         self._lock = threading.Lock()
         self._known: dict[str, tuple[Outcome, float]] = {}
         self._smallest: dict[str, Any] | None = None
+        self._scripts: dict[str, str] = {}  # by the digest of the script that a reduction began with: its smallest
+        self._looks_for = looks_for
         self._noted: set[str] = set()  # a replay comes by the same Cases again
         for row in (row for place in places for row in _rows(place)):
             self._read(row)
@@ -73,22 +80,40 @@ class Journal:
         with self._lock:
             if _digest(noted) not in self._noted:
                 self._noted.add(_digest(noted))
-                self._append({"smaller": operators(case.graph), **noted})
+                kind = {"looks_for": self._looks_for} if self._looks_for else {}
+                self._append({"smaller": operators(case.graph), **kind, **noted})
 
     def smallest(self, *, ours: bool) -> Case | None:
         """The last Case that was noted, checked as any Case that somebody sent."""
-        if self._smallest is None:
-            return None
+        case = self._smallest["case"] if self._smallest is not None else None
+        if self._smallest is None or not isinstance(case, dict) or "check" not in case:
+            return None  # a row from before `check` was kept does not say what is compared with eager
         try:
-            return folder.from_json(self._smallest["case"], str(self._smallest["graph"]), ours=ours)
+            return folder.from_json(case, str(self._smallest["graph"]), ours=ours)
         except (DamagedCase, KeyError):
             return None
+
+    def note_smaller_script(self, text: str, whole: str) -> None:
+        """`text` fails as `whole` does, with which the reduction began."""
+        of = _digest({"script": whole})
+        with self._lock:
+            if self._scripts.get(of) != text:
+                self._scripts[of] = text
+                self._append({"script": text, "of": of})
+
+    def smallest_script(self, whole: str) -> str | None:
+        """The last script that was noted for `whole`; whoever takes it up judges it again."""
+        return self._scripts.get(_digest({"script": whole}))
 
     def _read(self, row: Mapping[str, Any]) -> None:
         try:
             if "smaller" in row:
+                if row.get("looks_for", "") != self._looks_for:
+                    return
                 self._smallest = {"graph": row["graph"], "case": row["case"]}
                 self._noted.add(_digest(self._smallest))
+            elif "script" in row:
+                self._scripts[str(row["of"])] = str(row["script"])
             elif row["setting"] == self._setting:
                 failure = Failure.from_json(row["failure"]) if row["failure"] else None
                 seconds, eager = float(row["seconds"]), float(row["eager_seconds"])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 from torchsleuth import torch_api
 from torchsleuth.referee import upcast
 from torchsleuth.referee.referee import Report, referee
-from torchsleuth.referee.values import Seen, flatten
+from torchsleuth.referee.values import Seen, flatten, tensors_in
 
 Function = Callable[..., Any]
 
@@ -125,32 +124,21 @@ def _with_copied_attributes(function: Function) -> Function:
     return run
 
 
-def run_backward(outputs: Any, into: Sequence[torch.Tensor] | None = None) -> None:
+def run_backward(outputs: Any, into: Sequence[torch.Tensor] | None = None) -> bool:
     """With weights that differ from element to element: a sum would hide what adds up to nothing.
 
-    `into` which tensors gradients go; None: all that ask for one.
+    `into` which tensors gradients go; None: all that ask for one.  Returns whether there was anything to run.
     """
-    ends = [o for o in _tensors(outputs) if o.requires_grad]
+    ends = [o for o in tensors_in(outputs) if o.requires_grad]
     if not ends or (into is not None and not into):
-        return
+        return False
     weights = [torch.linspace(0.5, 1.5, o.numel(), device=o.device).to(o.dtype).view(o.shape) for o in ends]
     with contextlib.ExitStack() as stack:
         for device in {o.device.type for o in ends}:
             # Programs leave autocast before they call backward().
             stack.enter_context(torch.autocast(device, enabled=False))
         torch.autograd.backward(ends, weights, inputs=into)
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _tensors(one)
-    elif isinstance(value, Mapping):
-        yield from _tensors(list(value.values()))
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        yield from _tensors([getattr(value, field.name) for field in dataclasses.fields(value)])
+    return True
 
 
 def copies(inputs: Sequence[Any]) -> list[Any]:

@@ -27,14 +27,17 @@ class Nudged(SeesBodies):
     Not where results are moved `far`: by some units, and narrow ones in their own last place.
     """
 
-    def __init__(self, seed: int, *, far: bool = False) -> None:
+    def __init__(self, seed: int, *, far: bool = False, units: int = _FAR) -> None:
+        """`units`: in the last place, how far results are moved; 0 moves none."""
         super().__init__()
         self._seed = seed
-        self._far = far
+        self._far = far and units > 0
         self._units = dict.fromkeys(_WIDE, _UNIT)
         if far:
-            self._units = {dtype: _FAR * torch.finfo(dtype).eps for dtype in _WIDE}
+            self._units = {dtype: units * torch.finfo(dtype).eps for dtype in _WIDE}
             self._units |= {dtype: torch.finfo(dtype).eps for dtype in _NARROW}
+        if far and not units:
+            self._units = {}
         self._draws: dict[torch.device, torch.Generator] = {}
 
     def __torch_dispatch__(

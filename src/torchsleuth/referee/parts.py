@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from torchsleuth.referee.rounding import name_of
+from torchsleuth.operators.names import name_of
 
 _SUMS = frozenset({"sum", "mean", "nansum", "cumsum"})
 _SPREADS = frozenset({"var", "std", "var_mean", "std_mean"})
@@ -17,7 +17,7 @@ _ADDED = 0.25
 
 def sizes(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[torch.Tensor, ...] | None:
     """For each result of an operator that adds, the size that its rounding goes by; None where that is the result's."""
-    name = name_of(operator)
+    name = name_of(operator).name
     given = args[0] if args else None
     if not isinstance(given, torch.Tensor) or not given.is_floating_point():
         return None

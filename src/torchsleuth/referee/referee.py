@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 import torch
 
@@ -14,11 +16,32 @@ from torchsleuth.referee.apart import Apart
 from torchsleuth.referee.blocks import InParts, holds_nan
 from torchsleuth.referee.nudged import Nudged
 from torchsleuth.referee.upcast import LEAST_NUDGE, Upcast
-from torchsleuth.referee.values import Seen
+from torchsleuth.referee.values import NotCompared, Seen
 from torchsleuth.referee.verdict import Difference, References
 
 Run = Callable[[], Sequence[Seen]]
+_Pair = tuple["Seen | None", "Seen | None"]
+_RESULT = "out"  # how paths of what is returned begin
 _MORE_SEEDS = (11, 12, 13)
+
+
+class Status(Enum):
+    AGREES = "agrees"
+    WRONG = "wrong"
+    NOTHING_COMPARED = "nothing compared"
+    NOTHING_COMPILED = "nothing compiled"  # no Report tells this: who compiles has to look
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A value that both runs show and that was not compared: where it is, its type, and why if that says more."""
+
+    path: str
+    kind: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.kind}{': ' if self.reason else ''}{self.reason})"
 
 
 @dataclass(frozen=True)
@@ -30,6 +53,16 @@ class Report:
     seconds: float = 0.0
     nans: bool = False  # among eager's results
     strides: tuple[Difference, ...] = ()  # results in another order of memory: wrong only where somebody asks for it
+    not_compared: tuple[Unread, ...] = ()
+    results_compared: int = 0  # of `compared`, those that were returned
+
+    @property
+    def status(self) -> Status:
+        """AGREES only where something was compared, and something of what was returned if that can be missed."""
+        if self.wrong:
+            return Status.WRONG
+        missed = any(one.path.startswith(_RESULT) for one in self.not_compared)
+        return Status.NOTHING_COMPARED if not self.compared or (missed and not self.results_compared) else Status.AGREES
 
     @property
     def how(self) -> str:
@@ -57,15 +90,13 @@ def referee(
     """
     began = time.perf_counter()
     first, got = _fresh(eager, reset), _fresh(compiled, reset)
-    pairs = _paired(first, got)
-    suspects = [(e, c) for e, c in pairs if c is None or e is None or not verdict.alike(e.value, c.value)]
-    compared = len(pairs)
-    unlike = tuple(_other_strides(pairs))
+    suspects, report = _sorted_out(_paired(first, got))
+    wrong_order = report.strides if strides else ()
+    if suspects or wrong_order:
+        report = replace(report, nans=any(holds_nan(s.value) for s in first))
     if not suspects:
-        wrong_order = unlike if strides else ()
-        return Report(wrong_order, (), compared, seconds=time.perf_counter() - began, strides=unlike)
-    nans = any(holds_nan(s.value) for s in first)
-    del first, got, pairs  # the inputs are among them, and often all there is to a graph's memory
+        return replace(report, wrong=wrong_order, seconds=time.perf_counter() - began)
+    del first, got  # the inputs are among them, and often all there is to a graph's memory
     notes: list[str] = []
     doubtful = {e.path: e.value for e, c in suspects if e is not None and c is not None}
     steady = _steady(suspects, lambda: _fresh(eager, reset))
@@ -88,11 +119,51 @@ def referee(
     if same_kernels and not wrong and excused:
         excused, wrong = _more_than_last_places(suspects, excused, lambda: _fresh(eager, reset))
     if strides and not wrong:
-        wrong += unlike
-    return Report(tuple(wrong), tuple(excused), compared, tuple(notes), time.perf_counter() - began, nans, unlike)
+        wrong += report.strides
+    return replace(
+        report,
+        wrong=tuple(wrong),
+        excused=tuple(excused),
+        notes=tuple(notes),
+        seconds=time.perf_counter() - began,
+    )
 
 
-def _other_strides(pairs: Sequence[tuple[Seen | None, Seen | None]]) -> Iterator[Difference]:
+def _sorted_out(pairs: Sequence[_Pair]) -> tuple[list[_Pair], Report]:
+    """Pairs that differ at first sight, and a Report of how many were compared and which could not be."""
+    suspects: list[_Pair] = []
+    unread: list[Unread] = []
+    read: list[str] = []
+    for e, c in pairs:
+        both = e is not None and c is not None
+        path = (e or c or Seen("", None)).path
+        if e is not None and c is not None and isinstance(e.value, NotCompared) and e.value == c.value:
+            unread.append(Unread(path, e.value.kind, e.value.reason))
+            continue
+        try:
+            alike = both and _alike(e, c)
+        except (NotImplementedError, RuntimeError, TypeError) as error:  # a dtype that torch cannot compare
+            unread.append(Unread(path, _dtype_of(e), type(error).__name__))
+            continue
+        if not alike:
+            suspects.append((e, c))
+        if (e is not None and e.counts) or (c is not None and c.counts):
+            read.append(path)
+    results = sum(path.startswith(_RESULT) for path in read)
+    strides = tuple(_other_strides(pairs))
+    return suspects, Report(compared=len(read), strides=strides, not_compared=tuple(unread), results_compared=results)
+
+
+def _alike(e: Seen | None, c: Seen | None) -> bool:
+    return e is not None and c is not None and e.kind == c.kind and verdict.alike(e.value, c.value)
+
+
+def _dtype_of(e: Seen | None) -> str:
+    value = e.value if e is not None else None
+    return str(value.dtype) if isinstance(value, torch.Tensor) else type(value).__name__
+
+
+def _other_strides(pairs: Sequence[_Pair]) -> Iterator[Difference]:
     """Of what is given back: inputs are the caller's own, and nobody promises an order of gradients."""
     for e, c in pairs:
         if e is None or c is None or e.stride is None or c.stride is None or not e.path.startswith("out"):
@@ -104,15 +175,17 @@ def _other_strides(pairs: Sequence[tuple[Seen | None, Seen | None]]) -> Iterator
             yield Difference(e.path, "stride", text, 1.0)
 
 
-def _steady(suspects: Sequence[tuple[Seen | None, Seen | None]], eager: Run) -> frozenset[str]:
+def _steady(suspects: Sequence[_Pair], eager: Run) -> frozenset[str]:
     """The paths of what eager gives once more."""
     first = {e.path: e.value for e, _ in suspects if e is not None}
     again = eager()
-    return frozenset(s.path for s in again if s.path in first and verdict.alike(first[s.path], s.value))
+    return frozenset(
+        path for path, s in _by_path(again).items() if path in first and verdict.alike(first[path], s.value)
+    )
 
 
 def _not_even_by_rounding(
-    suspects: Sequence[tuple[Seen | None, Seen | None]],
+    suspects: Sequence[_Pair],
     excused: list[Difference],
     references: dict[str, References],
     eager: Run,
@@ -139,7 +212,7 @@ def _not_even_by_rounding(
 
 
 def _more_than_last_places(
-    suspects: Sequence[tuple[Seen | None, Seen | None]], excused: list[Difference], eager: Run
+    suspects: Sequence[_Pair], excused: list[Difference], eager: Run
 ) -> tuple[list[Difference], list[Difference]]:
     """Of what rounding excuses: what eager's own kernels, moved in the last place, do not do."""
     moved: list[dict[str, object]] = []
@@ -167,17 +240,31 @@ def _difference(
     if e is None or c is None:
         path = (e or c or Seen("", None)).path
         return Difference(path, "type", "compiled gives no such value" if c is None else "eager gives no such value")
+    if e.kind != c.kind and isinstance(e.value, torch.Tensor) and isinstance(c.value, torch.Tensor):
+        names = (c.kind or "plain tensor", e.kind or "plain tensor")
+        return Difference(e.path, "type", "compiled gives a {}, eager a {}".format(*names))
     plain = verdict.plain_difference(e.path, e.value, c.value)
+    if e.path not in steady and (plain is None or plain.how in ("values", "nan")):
+        return Difference(e.path, "values", "eager differs from itself", excused="eager itself is not deterministic")
     if plain is not None or not isinstance(e.value, torch.Tensor):
         return plain
-    if e.path not in steady:
-        return Difference(e.path, "values", "eager differs from itself", excused="eager itself is not deterministic")
     return verdict.judge(e.path, e.value, c.value, references.get(e.path))
 
 
-def _paired(first: Sequence[Seen], got: Sequence[Seen]) -> list[tuple[Seen | None, Seen | None]]:
-    left, right = {s.path: s for s in first}, {s.path: s for s in got}
+def _paired(first: Sequence[Seen], got: Sequence[Seen]) -> list[_Pair]:
+    left, right = _by_path(first), _by_path(got)
     return [(left.get(p), right.get(p)) for p in dict.fromkeys([*left, *right])]
+
+
+def _by_path(shown: Sequence[Seen]) -> dict[str, Seen]:
+    """A path that is met again (two keys with one text) gets a number, so that no value takes another's place."""
+    found: dict[str, Seen] = {}
+    turns: Counter[str] = Counter()
+    for one in shown:
+        turns[one.path] += 1
+        path = one.path if turns[one.path] == 1 else f"{one.path} #{turns[one.path]}"
+        found[path] = one if path == one.path else replace(one, path=path)
+    return found
 
 
 def _fresh(run: Run, reset: Callable[[], object]) -> Sequence[Seen]:

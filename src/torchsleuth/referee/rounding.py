@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from torchsleuth.operators.names import name_of
+
 # What these give is one of the values they got, or is given by the program exactly.
 _EXACT = frozenset(
     """
@@ -37,22 +39,17 @@ _FREE_AMONG_EQUALS = frozenset("sort argsort topk kthvalue median nanmedian".spl
 
 def rounds(operator: Any, dtype: torch.dtype | None) -> bool:
     """Whether what it gives is rounded; `dtype` is what it was asked to give."""
-    name = name_of(operator)
+    name = name_of(operator).name
     if name in ("_to_copy", "to", "convert_element_type"):
         return dtype in (torch.float16, torch.bfloat16)
     return name not in _EXACT and name not in _CHOOSING
 
 
 def chooses(operator: Any) -> bool:
-    name = name_of(operator)
+    name = name_of(operator).name
     return name in _CHOOSING or (name in ("max", "min") and "dim" in str(operator))
 
 
 def free_among_equals(operator: Any, stable: bool | None) -> bool:
     """Whether the places it gives may be those of any of several equal elements; `stable` as the program asked."""
-    return name_of(operator) in _FREE_AMONG_EQUALS and not stable
-
-
-def name_of(operator: Any) -> str:
-    """mul for aten.mul.Tensor and prims.mul.default."""
-    return str(operator).split(".")[1] if "." in str(operator) else str(operator)
+    return name_of(operator).name in _FREE_AMONG_EQUALS and not stable

@@ -25,6 +25,7 @@ from torchsleuth.referee.blocks import (
     size_of,
     unravel,
 )
+from torchsleuth.referee.values import Holder, NotCompared, Repeated
 
 _TIMES_EAGER = 10.0  # compiled code sums in another order, and is not called wrong for it
 _ROUNDINGS = 10.0
@@ -34,6 +35,7 @@ _ALL_ROUNDING = "nothing but rounding is left in it"
 BY_ROUNDING = (ROUNDING, _TIE, _ALL_ROUNDING)
 _LAST_PLACES = 100.0  # that the same kernels may be apart, where nothing makes them differ
 _COMPARED_WHOLE = {torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.complex64, torch.complex128}
+_MOST_TEXT = 200  # characters of a value in a message
 _UNSTABLE = 1e-2  # of its size: what moves so far under a nudge says nothing
 
 
@@ -61,7 +63,7 @@ class References:
 def alike(eager: Any, compiled: Any) -> bool:
     """Whether nobody needs a reference to call them the same."""
     if not isinstance(eager, torch.Tensor) or not isinstance(compiled, torch.Tensor):
-        return bool(eager is compiled or (type(eager) is type(compiled) and (eager == compiled or eager != eager)))
+        return type(eager) is type(compiled) and _same_plain(eager, compiled)
     if eager.dtype != compiled.dtype or eager.shape != compiled.shape:
         return False
     if not eager.dtype.is_floating_point and not eager.dtype.is_complex:
@@ -82,17 +84,22 @@ def alike(eager: Any, compiled: Any) -> bool:
 def plain_difference(path: str, eager: Any, compiled: Any) -> Difference | None:
     """What needs no reference: another type, shape or dtype."""
     if not isinstance(eager, torch.Tensor) or not isinstance(compiled, torch.Tensor):
-        if isinstance(eager, torch.Tensor) or isinstance(compiled, torch.Tensor) or type(eager) is not type(compiled):
+        if _of_other_types(eager, compiled):
             return Difference(path, "type", f"compiled gives {_what(compiled)}, eager {_what(eager)}")
-        if isinstance(eager, float):
-            e, c = (torch.tensor(v, dtype=torch.float64) for v in (eager, compiled))
-            return None if torch.allclose(e, c, rtol=1e-5, equal_nan=True) else _unequal(path, eager, compiled)
-        return None if eager == compiled else _unequal(path, eager, compiled)
+        if isinstance(eager, (float, complex)):
+            return _unequal_floats(path, eager, compiled)
+        return None if _same_plain(eager, compiled) else _unequal(path, eager, compiled)
     if eager.shape != compiled.shape:
         return Difference(path, "shape", f"compiled gives {_size(compiled)}, eager {_size(eager)}")
     if eager.dtype != compiled.dtype:
         return Difference(path, "dtype", f"compiled gives {compiled.dtype}, eager {eager.dtype}")
     return None
+
+
+def _of_other_types(eager: Any, compiled: Any) -> bool:
+    if isinstance(eager, (Holder, NotCompared, Repeated)):
+        return bool(eager != compiled)
+    return type(eager) is not type(compiled)
 
 
 def judge(path: str, eager: torch.Tensor, compiled: torch.Tensor, references: References | None) -> Difference | None:
@@ -210,11 +217,14 @@ def _without_reference(path: str, eager: torch.Tensor, compiled: torch.Tensor) -
         )
         return Difference(path, "values", line, float(differ.double().mean()))
     apart, scale, nans, worst = Rms(), Rms(), Counted(), Largest()
+    near_overflow = torch.finfo(eager.dtype).max / 2  # rounding alone takes what is larger to infinity
     for start, (e, c) in blocks(eager, compiled):
         both = e.isfinite() & c.isfinite()
         apart.add((e - c)[both])
         scale.add(e[both])
-        nans.add(start, e.isnan() != c.isnan())
+        unlike = (e.isinf() | c.isinf()) & (e != c) & (torch.where(e.isinf(), c, e).abs() < near_overflow)
+        unlike |= e.isinf() & c.isinf() & (e != c)
+        nans.add(start, (e.isnan() != c.isnan()) | unlike)
         worst.add(start, torch.where(both, (c - e).abs(), torch.zeros_like(e)))
     if nans.count:
         return Difference(path, "nan", _at(nans.place, "g", compiled=compiled, eager=eager), 1.0)
@@ -252,11 +262,37 @@ def _at(index: int, how: str, *, compiled: torch.Tensor, **others: torch.Tensor 
     return f"at {list(place)} compiled gives {element(compiled, place):{how}}{rest}"
 
 
+def _same_plain(eager: Any, compiled: Any) -> bool:
+    """Of one type.  A nan is the same as another nan, and as nothing else: as torch.testing has it with equal_nan."""
+    if eager is compiled:
+        return True
+    if isinstance(eager, (float, complex)) and (eager != eager or compiled != compiled):
+        return bool(eager != eager and compiled != compiled)
+    return bool(eager == compiled)
+
+
+def _unequal_floats(path: str, eager: Any, compiled: Any) -> Difference | None:
+    e, c = (torch.tensor(v, dtype=torch.complex128) for v in (eager, compiled))
+    if bool(e.isnan() != c.isnan()) or bool((e.isinf() | c.isinf()) & (e != c) & ~e.isnan()):
+        return replace(_unequal(path, eager, compiled), how="nan")
+    return None if torch.allclose(e, c, rtol=1e-5, equal_nan=True) else _unequal(path, eager, compiled)
+
+
 def _unequal(path: str, eager: Any, compiled: Any) -> Difference:
-    return Difference(path, "values", f"compiled gives {compiled!r}, eager {eager!r}", 1.0)
+    gives, others = _shortened(compiled), _shortened(eager)
+    return Difference(path, "values", f"compiled gives {gives}, eager {others}", 1.0)
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}..."
 
 
 def _what(value: Any) -> str:
+    if isinstance(value, (Holder, NotCompared)):
+        return f"a {value.kind}"
+    if isinstance(value, Repeated):
+        return f"{value.path} again"
     return f"a {type(value).__name__}" if not isinstance(value, torch.Tensor) else f"a tensor of {_size(value)}"
 
 

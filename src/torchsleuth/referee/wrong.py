@@ -13,6 +13,10 @@ class WrongNumbers(AssertionError):
         self.report = report
 
 
+class NotChecked(RuntimeError):
+    """Nothing was compiled, or nothing could be compared: neither right nor wrong can be said."""
+
+
 def listed(report: Report) -> str:
     lines = [f"  {d.path}: {d.how}: {d.text}" for d in report.wrong]
     return "\n".join([f"compiled is wrong in {len(lines)} of {report.compared} values compared with eager", *lines])

@@ -4,6 +4,13 @@ Supported: torch 2.11 to the newest.  Names are looked up when they are needed, 
 file costs nothing and a name that moved breaks one function here and nothing else.
 """
 
+from torchsleuth.torch_api.compiled import (
+    CompileWatch as CompileWatch,
+    compiling_nothing as compiling_nothing,
+    user_compiled as user_compiled,
+    watching_compilation as watching_compilation,
+    why_compilation_is_off as why_compilation_is_off,
+)
 from torchsleuth.torch_api.compiling import (
     allowed_to_break as allowed_to_break,
     backend_parts as backend_parts,
@@ -13,7 +20,6 @@ from torchsleuth.torch_api.compiling import (
     donated_inputs as donated_inputs,
     forward_metadata as forward_metadata,
     is_float_argument as is_float_argument,
-    is_foreign_operator as is_foreign_operator,
     negative_view as negative_view,
     suppresses_errors as suppresses_errors,
     with_lazy_bits_of as with_lazy_bits_of,
@@ -97,15 +103,18 @@ from torchsleuth.torch_api.planting import (
     custom_op_functions as custom_op_functions,
     inductor_with as inductor_with,
 )
-from torchsleuth.torch_api.trials import (
+from torchsleuth.torch_api.toolchain import (
     cpp_compiler as cpp_compiler,
-    forget_compilation as forget_compilation,
     probe_vector_instructions as probe_vector_instructions,
+)
+from torchsleuth.torch_api.trials import (
+    forget_compilation as forget_compilation,
     switch_compilation as switch_compilation,
     use_caches as use_caches,
 )
 from torchsleuth.torch_api.user_kernels import kernel_call as kernel_call, user_kernel as user_kernel
 from torchsleuth.torch_api.values import (
+    digest as digest,
     expression_of as expression_of,
     has_hooks as has_hooks,
     hint_of as hint_of,
@@ -116,7 +125,9 @@ from torchsleuth.torch_api.values import (
     is_zero_tensor as is_zero_tensor,
     make_graph_module as make_graph_module,
     make_zero_tensor as make_zero_tensor,
+    quantization_of as quantization_of,
     source_name as source_name,
     takes_any_gradient as takes_any_gradient,
     version_of as version_of,
+    wrapped_tensors as wrapped_tensors,
 )

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from torchsleuth.torch_api import attaching, hook_table
+
 DECOMPOSITION = "decomposition"
 PRE_GRAD = "pre_grad_passes"
 JOINT = "joint_graph_passes"
@@ -75,8 +77,6 @@ def _applies(about: About) -> bool:
 
 
 def _gate_subsystems() -> None:
-    from torch._inductor.compiler_bisector import CompilerBisector
-
     stages = {"decomposition": DECOMPOSITION, "lowerings": LOWERING, "cudagraphs": CUDAGRAPHS}
 
     def disabled(_: str, subsystem: str, debug_info: Callable[[], str] | None = None) -> bool:
@@ -87,8 +87,8 @@ def _gate_subsystems() -> None:
             return False
         return not _applies(About(stage, _operator(debug_info()) if debug_info else stage, _traced_line))
 
-    CompilerBisector.bisection_enabled = True  # else torch does not ask, or takes a graph from its cache
-    CompilerBisector.disable_subsystem = staticmethod(disabled)  # type: ignore[assignment, method-assign]
+    attaching.put(hook_table.BISECTION, True)  # else torch does not ask, or takes a graph from its cache
+    attaching.put(hook_table.SUBSYSTEMS, staticmethod(disabled))
 
 
 def _lowering() -> About:
@@ -112,10 +112,11 @@ def _traced_line() -> str:
 
 
 def _gate_passes() -> None:
-    from torch.fx.passes.graph_transform_observer import GraphTransformObserver
+    attaching.replace(hook_table.PASS_BEGINS, _gated_pass)
+    attaching.replace(hook_table.PASS_ENDS, _noted_pass)
 
-    asked, leave = GraphTransformObserver._check_disable_pass, GraphTransformObserver.__exit__
 
+def _gated_pass(asked: Callable[[Any], bool]) -> Callable[[Any], bool]:
     @functools.wraps(asked)
     def disabled(self: Any) -> bool:
         if asked(self) or self.subsystem is None:
@@ -128,6 +129,10 @@ def _gate_passes() -> None:
         _INSTALLED.open[id(self)] = about
         return False
 
+    return disabled
+
+
+def _noted_pass(leave: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(leave)
     def left(self: Any, *error: Any) -> None:
         about = _INSTALLED.open.pop(id(self), None)
@@ -137,19 +142,12 @@ def _gate_passes() -> None:
             _INSTALLED.gate.ended(about)
         leave(self, *error)
 
-    GraphTransformObserver._check_disable_pass = disabled  # type: ignore[method-assign]
-    GraphTransformObserver.__exit__ = left  # type: ignore[method-assign]
+    return left
 
 
 def _gate_patterns() -> None:
-    from torch._inductor import pattern_matcher
-
-    for kind in (
-        pattern_matcher.LoweringPatternEntry,
-        pattern_matcher.GraphPatternEntry,
-        pattern_matcher.ReplacementPatternEntry,
-    ):
-        kind.apply = _gated_pattern(kind.apply)  # type: ignore[method-assign]
+    for kind in hook_table.PATTERNS:
+        attaching.replace(kind, _gated_pattern)
 
 
 def _gated_pattern(apply: Callable[..., None]) -> Callable[..., None]:
@@ -178,12 +176,10 @@ def _name_of_pattern(entry: Any, node: Any) -> str:
 
 
 def _gate_fusion() -> None:
-    from torch._inductor.scheduler import Scheduler
+    attaching.replace(hook_table.FUSION, _gated_fusion)
 
-    # The inner one where there is one: the outer takes back what was tried of loops when it says no.
-    name = "_can_fuse_impl" if hasattr(Scheduler, "_can_fuse_impl") else "can_fuse"
-    asked = getattr(Scheduler, name)
 
+def _gated_fusion(asked: Callable[..., bool]) -> Callable[..., bool]:
     @functools.wraps(asked)
     def can_fuse(self: Any, first: Any, second: Any, *args: Any, **kwargs: Any) -> bool:
         pair = (str(id(self)), *sorted(first.get_operation_names()), "|", *sorted(second.get_operation_names()))
@@ -195,7 +191,7 @@ def _gate_fusion() -> None:
             _INSTALLED.pairs[pair] = _applies(about)
         return _INSTALLED.pairs[pair]
 
-    setattr(Scheduler, name, can_fuse)
+    return can_fuse
 
 
 def _origins(node: Any) -> list[Any]:

@@ -108,20 +108,6 @@ def backend_parts(backend: Any) -> tuple[str, Any, dict[str, Any], str | None]:
     return "", function, options, mode
 
 
-_TORCH_NAMESPACES = {
-    "aten", "prims", "prim", "higher_order", "inductor", "inductor_prims", "mkldnn", "mkl", "onednn", "quantized",
-    "quantized_decomposed", "c10d", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "_quantized", "sparse",
-    "rngprims", "debugprims", "symm_mem", "profiler", "streams", "_inductor_test",
-    "xnnpack", "fsdp", "mtia", "bn", "aoti",
-    "torch_attn", "flex_lib", "mkldnn_prepacked", "static_runtime", "cuda", "export", "image",
-}  # fmt: skip
-
-
-def is_foreign_operator(target: str) -> bool:
-    """Whether torch.ops.NS.NAME belongs to a namespace that torch does not bring."""
-    return target.split(".")[2] not in _TORCH_NAMESPACES
-
-
 def is_float_argument(placeholder: torch.fx.Node) -> bool:
     """Whether this 0-d tensor input is a Python float of the user's (Dynamo passes it so under dynamic shapes)."""
     argument = placeholder.meta.get("grapharg")

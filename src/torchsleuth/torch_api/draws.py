@@ -11,32 +11,32 @@ import functools
 import importlib
 import itertools
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import Any
 
 import torch
 
+from torchsleuth.torch_api import attaching
+from torchsleuth.torch_api.hook_table import DRAW_IN_ORDER, DRAW_LIKE_EAGER, PlaceMissing
+
 
 def draw_like_eager() -> None:
-    """The numbers; `draw_in_order` keeps their order."""
-    vars(importlib.import_module("torch._inductor"))["config"].fallback_random = True
+    """Draw the numbers of eager; `draw_in_order` keeps their order."""
+    attaching.put(DRAW_LIKE_EAGER, True)
 
 
-def draw_in_order(graph: ModuleType) -> Callable[[], None]:
-    """Given torch._inductor.graph: each operator that draws waits for the one before it.  Returns what undoes this."""
-    holder = graph.GraphLowering
-    original = getattr(holder, "_update_scheduler", None)
-    if original is None:
-        return lambda: None
+def draw_in_order() -> Callable[[], None]:
+    """Let each operator that draws wait for the one before it; gives a function that undoes this."""
+    return attaching.replace(DRAW_IN_ORDER, _updating)
 
+
+def _updating(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     @functools.wraps(original)
     def update_scheduler(self: Any) -> Any:
         with contextlib.suppress(Exception):  # inside the user's compilation: better in any order than not at all
             _one_after_another(self)
         return original(self)
 
-    holder._update_scheduler = update_scheduler
-    return lambda: setattr(holder, "_update_scheduler", original)
+    return update_scheduler
 
 
 def _one_after_another(lowered: Any) -> None:
@@ -53,7 +53,11 @@ def _tags(operation: Any) -> list[torch.Tag]:
 
 @contextlib.contextmanager
 def drawing_in_order() -> Iterator[None]:
-    undo = draw_in_order(importlib.import_module("torch._inductor.graph"))
+    try:
+        undo = draw_in_order()
+    except PlaceMissing:  # in any order, then
+        yield
+        return
     try:
         yield
     finally:

@@ -10,17 +10,20 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+from torchsleuth.torch_api import attaching
+from torchsleuth.torch_api.hook_table import BYTECODE, TRACE
+
 
 def on_trace(handler: logging.Handler) -> None:
     """`handler` gets every record of torch's structured trace: `record.metadata`, `record.payload`.
 
     To be said again now and then: torch._logging.set_logs takes all handlers off.
     """
-    importlib.import_module("torch._logging._internal").trace_log.addHandler(handler)
+    attaching.read(TRACE).addHandler(handler)
 
 
 def no_more_trace(handler: logging.Handler) -> None:
-    importlib.import_module("torch._logging._internal").trace_log.removeHandler(handler)
+    attaching.read(TRACE).removeHandler(handler)
 
 
 def trace_formatter() -> logging.Formatter:
@@ -42,7 +45,7 @@ def interned_trace_strings() -> dict[str, int]:
 
 def on_bytecode(hook: Callable[[CodeType, CodeType], CodeType | None]) -> Callable[[], None]:
     """`hook(code, generated)` may give other bytecode for what Dynamo generated from `code`; gives what ends that."""
-    handle = importlib.import_module("torch._dynamo.convert_frame").register_bytecode_hook(hook)
+    handle = attaching.read(BYTECODE)(hook)
     return handle.remove  # type: ignore[no-any-return]
 
 

@@ -8,6 +8,9 @@ from typing import Any
 
 import torch
 
+from torchsleuth.torch_api import attaching
+from torchsleuth.torch_api.hook_table import CACHEABLE_COMPILER, Hook
+
 
 def unwrap_backend(wrapper: Any) -> Any:
     """What torch.compile was given, behind Dynamo's own wrapper."""
@@ -38,17 +41,12 @@ def boxed(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def is_cacheable_compiler(compiler: Any) -> bool:
     """Inductor's compilers, which AOTAutograd's cache knows by their class."""
-    from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
-
-    return isinstance(compiler, SerializableAOTDispatchCompiler)
+    return isinstance(compiler, attaching.read(CACHEABLE_COMPILER))
 
 
-def save_no_graphs(module: Any) -> None:
-    """Nothing new goes into the cache of graphs that a module holds; what is there is still read."""
-    for holder, save in (("FxGraphCache", "_save_graph"), ("AOTAutogradCache", "save")):
-        cache = getattr(module, holder, None)
-        if cache is not None and hasattr(cache, save):
-            setattr(cache, save, staticmethod(lambda *_, **__: None))
+def save_no_graphs(cache: Hook) -> None:
+    """Write nothing to one of the caches of graphs; what is there is still read."""
+    attaching.put(cache, staticmethod(lambda *_, **__: None))
 
 
 def is_backward_code(code: Any) -> bool:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from torchsleuth.torch_api import attaching
+from torchsleuth.torch_api.hook_table import RUN_REPRO
+
 
 def read_repro_inputs(load_args: Callable[[Any], None], folder: str | None) -> list[Any]:
     """What the `load_args` of such a script describes: values from `folder`, or made."""
@@ -17,11 +20,8 @@ def read_repro_inputs(load_args: Callable[[Any], None], folder: str | None) -> l
 
 def replace_run_repro(function: Callable[..., None]) -> None:
     """Such a script imports `run_repro` when it is run: it then gets `function`."""
-    import torch._dynamo.repro.after_aot as after_aot
-    import torch._dynamo.repro.after_dynamo as after_dynamo
-
-    vars(after_aot)["run_repro"] = function
-    vars(after_dynamo)["run_repro"] = function
+    for hook in RUN_REPRO:
+        attaching.put(hook, function)
 
 
 def flat(value: Any) -> list[Any]:

@@ -6,43 +6,47 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from torchsleuth.torch_api import attaching
+from torchsleuth.torch_api.hook_table import INSTRUCTIONS, STEP_BEGINS, STEP_ENDS
+
 
 def on_steps(begins: Callable[[str], None], ends: Callable[[str], None]) -> None:
-    """Called by name for each step that torch times; never undone."""
-    from torch._dynamo import utils
+    """Call `begins` and `ends` with the name of each step that torch times; never undone."""
 
-    logger = utils.ChromiumEventLogger
-    began, ended = logger.log_event_start, logger.log_event_end
+    def starting(began: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(began)
+        def start(self: Any, event_name: str, *args: Any, **kwargs: Any) -> None:
+            begins(event_name)
+            began(self, event_name, *args, **kwargs)
 
-    @functools.wraps(began)
-    def start(self: Any, event_name: str, *args: Any, **kwargs: Any) -> None:
-        begins(event_name)
-        began(self, event_name, *args, **kwargs)
+        return start
 
-    @functools.wraps(ended)
-    def end(self: Any, event_name: str, *args: Any, **kwargs: Any) -> None:
-        ended(self, event_name, *args, **kwargs)
-        ends(event_name)
+    def ending(ended: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(ended)
+        def end(self: Any, event_name: str, *args: Any, **kwargs: Any) -> None:
+            ended(self, event_name, *args, **kwargs)
+            ends(event_name)
 
-    logger.log_event_start = start  # type: ignore[method-assign]
-    logger.log_event_end = end  # type: ignore[method-assign]
+        return end
+
+    attaching.replace(STEP_BEGINS, starting)
+    attaching.replace(STEP_ENDS, ending)
 
 
 def on_instructions(sees: Callable[[str, int, str], None]) -> None:
-    """Called with file, line and text for each instruction before Dynamo traces it; never undone."""
-    from torch._dynamo import symbolic_convert
+    """Call `sees` with file, line and text of each instruction before Dynamo traces it; never undone."""
 
-    translator = symbolic_convert.InstructionTranslatorBase
-    stepped = translator.step
+    def stepping(stepped: Callable[[Any], bool]) -> Callable[[Any], bool]:
+        @functools.wraps(stepped)
+        def step(self: Any) -> bool:
+            place = self.instruction_pointer
+            if place is not None:
+                now = self.instructions[place]
+                argument = "" if now.arg is None else f" {now.argval!r}"
+                line = now.positions.lineno if now.positions is not None else self.lineno
+                sees(self.f_code.co_filename, line or 0, f"{now.opname}{argument}")
+            return bool(stepped(self))
 
-    @functools.wraps(stepped)
-    def step(self: Any) -> bool:
-        place = self.instruction_pointer
-        if place is not None:
-            now = self.instructions[place]
-            argument = "" if now.arg is None else f" {now.argval!r}"
-            line = now.positions.lineno if now.positions is not None else self.lineno
-            sees(self.f_code.co_filename, line or 0, f"{now.opname}{argument}")
-        return bool(stepped(self))
+        return step
 
-    translator.step = step  # type: ignore[method-assign]
+    attaching.replace(INSTRUCTIONS, stepping)

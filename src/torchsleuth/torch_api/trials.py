@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
+import contextlib
 import os
 
-
-def cpp_compiler() -> str:
-    """The C++ compiler that Inductor will use; raises where it finds none."""
-    found: str = importlib.import_module("torch._inductor.cpp_builder").get_cpp_compiler()
-    return found
-
-
-def probe_vector_instructions() -> None:
-    """Find out once what each compilation asks: it takes a C++ compilation, 8 s, and is remembered in the process."""
-    try:
-        from torch._inductor.cpu_vec_isa import pick_vec_isa
-    except ImportError as error:
-        print(f"not warmed: vector instructions: {error}")
-    else:
-        pick_vec_isa()
+from torchsleuth.torch_api import attaching
+from torchsleuth.torch_api.hook_table import DYNAMO_CACHE, EAGER_STANCE, PlaceMissing
 
 
 def use_caches(folder: str) -> None:
     """From here on, this process keeps what it compiles below `folder`."""
-    package = importlib.import_module("torch._dynamo.package")
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "inductor")
     os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
     # The one folder that torch works out at import; the others are read from the environment at each use.
-    precompiled = getattr(package, "DynamoCache", None)
-    if precompiled is not None and hasattr(precompiled, "path_prefix"):
-        precompiled.path_prefix = os.path.join(folder, "inductor", "dynamo")
+    with contextlib.suppress(PlaceMissing):
+        attaching.put(DYNAMO_CACHE, os.path.join(folder, "inductor", "dynamo"))
 
 
 def switch_compilation(on: bool) -> None:
@@ -44,7 +29,7 @@ def switch_compilation(on: bool) -> None:
     else:
         os.environ["TORCH_COMPILE_DISABLE"] = "1"
     torch._dynamo.config.disable = not on
-    torch.compiler.set_stance("default" if on else "force_eager")
+    attaching.read(EAGER_STANCE)("default" if on else "force_eager")
 
 
 def forget_compilation() -> None:

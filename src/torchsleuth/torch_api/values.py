@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+_ELEMENTS = 2**20  # read at once
+
 
 def is_symbolic(value: object) -> bool:
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
@@ -47,6 +49,37 @@ def is_wrapper_subclass(tensor: torch.Tensor) -> bool:
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
     return bool(is_traceable_wrapper_subclass(tensor))
+
+
+def wrapped_tensors(tensor: torch.Tensor) -> tuple[str, ...]:
+    """The attributes of a traceable wrapper subclass that hold the tensors it is made of."""
+    return tuple(str(name) for name in tensor.__tensor_flatten__()[0])  # type: ignore[attr-defined]
+
+
+def quantization_of(tensor: torch.Tensor) -> dict[str, Any]:
+    """By which scale and zero point a quantized tensor's integers are read: the method's name, what it gives."""
+    per_tensor = tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric)
+    names = ("q_scale", "q_zero_point") if per_tensor else ("q_per_channel_scales", "q_per_channel_zero_points")
+    return {name: getattr(tensor, name)() for name in names}
+
+
+def digest(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Changes with any bit of a dense tensor's memory; its version alone does not tell of writes through `.data`."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
+    if not plain or tensor.is_meta or tensor.is_quantized:
+        return (id(tensor), version_of(tensor))
+    with _disable_current_modes():
+        own = tensor.detach().resolve_conj().resolve_neg()
+        real = torch.view_as_real(own) if own.is_complex() else own
+        whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[real.element_size()]
+        found: list[object] = [tensor.dtype, tensor.shape]
+        for part in real.reshape(-1).split(_ELEMENTS):
+            # The sum of running sums tells of elements that change places.
+            running = part.view(whole).cumsum(0, dtype=torch.int64)
+            found.append((int(running[-1]), int(running.sum())) if part.numel() else ())
+        return tuple(found)
 
 
 def has_hooks(module: torch.nn.Module) -> bool:

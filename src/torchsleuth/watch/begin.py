@@ -21,6 +21,7 @@ from torchsleuth.watch import guarded
 from torchsleuth.watch.session import OPTIONS, Options, Outbox
 
 Patch = Callable[[ModuleType], object]
+_FIRST = "torch._dynamo.convert_frame"  # the module of the compiler whose import begins the watching
 
 
 def watch_process(session: str) -> None:
@@ -29,13 +30,29 @@ def watch_process(session: str) -> None:
     outbox = Outbox(Path(session), Options.load(os.environ.get(OPTIONS, "")))
     guarded.log_to(outbox.session / "trouble.log")
     outbox.hello()
+    guarded.guarded(_watch_the_end)(outbox)
     if outbox.options.eager:
         on_import("torch._dynamo", lambda _: _force_eager())
     for name, value in outbox.options.settings.items():
         module, _, entry = name.partition("config.")
         on_import(f"{module}config", functools.partial(_set, entry=entry, value=value))
-    on_import("torch._dynamo.convert_frame", lambda _: _install(outbox))
+    on_import(_FIRST, lambda _: _install(outbox))
+    on_import("torch._dynamo", lambda _: _check_that_it_begins())
     atexit.register(guarded.guarded(_end), outbox)
+
+
+def _check_that_it_begins() -> None:
+    """Dynamo is there: without the module that is hooked first, nothing else would report that it is missing."""
+    from torchsleuth.watch import attach, missing_hooks
+
+    if not missing_hooks.has_module(_FIRST):
+        attach.report_missing_module(_FIRST)
+
+
+def _watch_the_end(outbox: Outbox) -> None:
+    from torchsleuth.watch import uncaught
+
+    uncaught.watch_the_end(outbox)
 
 
 def _install(outbox: Outbox) -> None:
@@ -51,9 +68,9 @@ def _install(outbox: Outbox) -> None:
 
 def _force_eager() -> None:
     """From now on nothing is compiled.  Under TORCH_COMPILE_DISABLE=1 instead, fullgraph=True complains of that."""
-    import torch
+    from torchsleuth.torch_api import attaching, hook_table
 
-    torch.compiler.set_stance("force_eager")
+    attaching.read(hook_table.EAGER_STANCE)("force_eager")
 
 
 def _set(config: Any, entry: str, value: bool | int) -> None:
@@ -65,6 +82,10 @@ def _set(config: Any, entry: str, value: bool | int) -> None:
 
 def _end(outbox: Outbox) -> None:
     outbox.event("end")
+    if _FIRST in sys.modules:
+        from torchsleuth.watch import attach
+
+        attach.report_all()
 
 
 class _Finder(importlib.abc.MetaPathFinder):

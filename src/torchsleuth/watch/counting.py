@@ -24,8 +24,11 @@ from types import CodeType
 from typing import Any
 
 from torchsleuth import torch_api
-from torchsleuth.watch import begin
+from torchsleuth.torch_api import attaching, hook_table
+from torchsleuth.torch_api.hook_table import Hook
+from torchsleuth.watch import attach
 from torchsleuth.watch.guarded import guarded
+from torchsleuth.watch.module_numbers import Modules
 from torchsleuth.watch.readable import as_python
 from torchsleuth.watch.session import Outbox
 from torchsleuth.watch.tracebacks import forget_our_frames
@@ -81,13 +84,25 @@ class Counter(logging.Handler):
         self.outbox = outbox
         self.cells = Cells(outbox)
         self.active = True
+        self._listens = False
         self._local = threading.local()
+        self._modules = Modules()
         self._starts: dict[str, int] = {}  # torch._dynamo.reset() lets compile ids begin anew
 
     @property
     def _conversions(self) -> list[Conversion]:
         found: list[Conversion] = self._local.__dict__.setdefault("conversions", [])
         return found
+
+    def listen(self) -> None:
+        """Begin to receive the records of torch's trace."""
+        torch_api.on_trace(self)
+        self._listens = True
+
+    def stop(self) -> None:
+        self.active = False
+        if self._listens:
+            torch_api.no_more_trace(self)
 
     # --- what the trace tells, at the moment it does ----------------------------------------------------------------
 
@@ -106,6 +121,16 @@ class Counter(logging.Handler):
     def _started(self) -> None:
         compile_id = torch_api.compile_id()
         self._starts[compile_id] = self._starts.get(compile_id, 0) + 1
+        self._tell_module(compile_id, self._again(compile_id))
+
+    def _tell_module(self, compile_id: str, again: int) -> None:
+        """Which module a frame belongs to: separately compiled modules of one class share their code."""
+        if not self._conversions:
+            return
+        found = self._modules.of(self._conversions[-1].frame)
+        if found is not None:
+            variable, kind, number = found
+            self.outbox.event("module", compile_id=compile_id, again=again, variable=variable, kind=kind, number=number)
 
     def _again(self, compile_id: str) -> int:
         return max(0, self._starts.get(compile_id, 1) - 1)
@@ -120,6 +145,7 @@ class Counter(logging.Handler):
     def _recompiles(self) -> None:
         if self._conversions:
             compile_id = torch_api.compile_id()
+            self._tell_module(compile_id, self._starts.get(compile_id, 0))
             values = values_of(getattr(self._conversions[-1].frame, "f_locals", {}))
             self.outbox.event("values", compile_id=compile_id, again=self._starts.get(compile_id, 0), values=values)
 
@@ -152,7 +178,8 @@ class Counter(logging.Handler):
                 self.outbox.event(name, compile_id=compile_id, again=self._again(compile_id), text=text)
 
     def began(self, frame: Any) -> Conversion:
-        torch_api.on_trace(self)  # torch._logging.set_logs may have taken us off
+        if self._listens:
+            torch_api.on_trace(self)  # torch._logging.set_logs may have taken us off
         conversion = Conversion(frame)
         self._conversions.append(conversion)
         return conversion
@@ -196,25 +223,25 @@ _SUSPENDS = 0x20 | 0x80 | 0x200  # generators, coroutines and asynchronous gener
 def install(outbox: Outbox) -> Callable[[], None]:
     """Begins to count in this process; gives what ends it."""
     counter = Counter(outbox)
-    unhook = torch_api.on_bytecode(counter.generated)
-    torch_api.on_trace(counter)
-    begin.on_import("torch._dynamo.convert_frame", functools.partial(_hook_frames, counter=counter))
-
+    undo: list[Callable[[], None]] = []
+    attach.now(lambda: undo.append(torch_api.on_bytecode(counter.generated)))
+    attach.now(counter.listen)
+    _attach(hook_table.FRAMES, functools.partial(_count_frames, counter))
     if outbox.options.explain_ir:
-        begin.on_import("torch._inductor.scheduler", functools.partial(_hook_fusion, counter=counter))
+        _attach(hook_table.FUSION_LOOPS, functools.partial(_keep_fusion, counter))
 
     def end() -> None:
-        counter.active = False
-        unhook()
-        torch_api.no_more_trace(counter)
+        for one in (*undo, counter.stop):
+            one()
 
     return end
 
 
-def _hook_frames(module: Any, counter: Counter) -> None:
-    holder = module.CatchErrorsWrapper
-    original = holder.__call__
+def _attach(hook: Hook, wrap: Callable[[Any], Any]) -> None:
+    attach.when_imported(hook, functools.partial(attaching.replace, hook, wrap))
 
+
+def _count_frames(counter: Counter, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def convert(self: Any, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -229,13 +256,10 @@ def _hook_frames(module: Any, counter: Counter) -> None:
             raise
         return counter.left(conversion, result) or result
 
-    holder.__call__ = convert
+    return convert
 
 
-def _hook_fusion(module: Any, counter: Counter) -> None:
-    holder = module.Scheduler
-    original = holder.fuse_nodes
-
+def _keep_fusion(counter: Counter, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def fuse(self: Any, nodes: Any) -> Any:
         before = counter.loops(nodes) if counter.active else None
@@ -244,4 +268,4 @@ def _hook_fusion(module: Any, counter: Counter) -> None:
             counter.keep_loops(before, fused)
         return fused
 
-    holder.fuse_nodes = fuse
+    return fuse

@@ -8,7 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchsleuth.case.failure import Failure, Fingerprint, Kind, Phase, signal_name
+from torchsleuth.watch.peers import failed_by_itself, is_peer_loss, is_peer_loss_event
 from torchsleuth.watch.session import Process, processes
+from torchsleuth.watch.uncaught import Uncaught
+
+_SILENT = (Kind.ACCURACY, Kind.HANG)  # their fingerprints do not say which of them it is
 
 
 @dataclass(frozen=True)
@@ -41,33 +45,38 @@ class Summary:
     reference: Process | None = None  # that compiled something
     exit_code: int | None = None  # None: it did not end in time
     too_large: int = 0  # graphs that were not compared for want of memory
+    error: Uncaught | None = None  # the exception that ended a watched process, one of the failures or not
     strides: bool = False  # some result of a graph that was compared has others than eager's
+    not_kept: int = 0  # failures beyond those that one process keeps
 
 
 def summarise(session: Path, exit_code: int | None) -> Summary:
     everyone = list(processes(session))
-    found: list[Found] = []
+    found: list[tuple[str, Found]] = []  # with what tells them apart
     uncaught = ""
     for process in everyone:
         enders = [e.get("number") for e in process.of("ended-by")]
-        uncaught = uncaught or next((str(e["error"]) for e in process.of("ended-by") if e.get("error")), "")
-        for event in (*process.of("failure"), *process.suspects):
-            found.append(
-                Found(
-                    Failure.from_json(event["failure"]),
-                    Path(event["case"]) if event.get("case") else None,
-                    process,
-                    bool(event.get("swallowed")),
-                    event.get("number") in enders,
-                    event["event"] == "suspect",
-                    str(event.get("place", "")),
-                    seconds=float(event.get("seconds", 0.0)),
-                )
-            )
+        errors = [str(e["error"]) for e in process.of("ended-by") if e.get("error")]
+        if errors and (not uncaught or is_peer_loss(uncaught)):
+            uncaught = errors[0]
         others = [p for p in everyone if p is not process]
+        for event in (*process.of("failure"), *process.suspects):
+            if is_peer_loss_event(event) and any(map(failed_by_itself, others)):
+                continue
+            one = Found(
+                Failure.from_json(event["failure"]),
+                Path(event["case"]) if event.get("case") else None,
+                process,
+                bool(event.get("swallowed")),
+                event.get("number") in enders,
+                event["event"] == "suspect",
+                str(event.get("place", "")),
+                seconds=float(event.get("seconds", 0.0)),
+            )
+            found.append((str(event.get("key", "")) if one.failure.kind in _SILENT else "", one))
         crash = _crash(process, exit_code, others)
         if crash is not None:
-            found.append(crash)
+            found.append(("", crash))
     trouble = session / "trouble.log"
     return Summary(
         len(everyone),
@@ -81,8 +90,15 @@ def summarise(session: Path, exit_code: int | None) -> Summary:
         next((p for p in everyone if p.of("graph")), everyone[0] if everyone else None),
         exit_code,
         sum(len({e.get("graph") for e in p.of("too-large")}) for p in everyone),
+        _error(everyone),
         any(e.get("strides") for p in everyone for e in p.of("numbers")),
+        len({str(e.get("key")) for p in everyone for e in p.of("not-kept")}),
     )
+
+
+def _error(everyone: Sequence[Process]) -> Uncaught | None:
+    told = (Uncaught.from_json(e.get("uncaught")) for p in everyone for e in p.of("ended-by"))
+    return next((one for one in told if one is not None), None)
 
 
 # Nothing that a process does to itself: somebody wanted it to end.
@@ -103,7 +119,7 @@ def _crash(process: Process, exit_code: int | None, others: Sequence[Process]) -
     number = -exit_code if exit_code < 0 else exit_code - 128 if exit_code > 128 else 0
     if number in _SENT_BY_OTHERS:
         return None
-    if not number and any(p.of("ended-by") for p in others):
+    if not number and any(map(failed_by_itself, others)):
         return None  # another one failed, and whoever started both (torchrun does so) ended this one for it
     mark = Fingerprint(signal_name(number) if number else "crash")
     stage = process.stages[0]  # of several threads, more likely the one that has just begun something
@@ -112,14 +128,19 @@ def _crash(process: Process, exit_code: int | None, others: Sequence[Process]) -
     return Found(failure, case if case.is_dir() else None, process, ended_program=True)
 
 
-def _each_once(found: list[Found]) -> list[Found]:
+def _each_once(found: list[tuple[str, Found]]) -> list[Found]:
     """Ranks of one job fail alike; the first is kept.  What ended the program comes first, then what was raised."""
     kept: dict[tuple[str, str], Found] = {}
-    for one in found:
-        key = (one.failure.kind.value, one.failure.fingerprint.line)
+    for told, one in found:
+        key = (one.failure.kind.value, told or one.failure.fingerprint.line)
         if key in kept:
             if one.ended_program and not kept[key].ended_program:
                 kept[key] = replace(kept[key], ended_program=True)
         else:
             kept[key] = one
-    return sorted(kept.values(), key=lambda f: (not f.ended_program, f.suspect, f.swallowed))
+    # A rank that lost another one comes after whatever may have ended that one.
+    return sorted(kept.values(), key=lambda f: (_lost_a_peer(f), not f.ended_program, f.suspect, f.swallowed))
+
+
+def _lost_a_peer(found: Found) -> bool:
+    return is_peer_loss(f"{found.failure.fingerprint.message} {found.failure.summary}")

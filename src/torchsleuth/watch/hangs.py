@@ -3,22 +3,25 @@
 The program's own watchdog keeps a Case of a stage that lasts too long; where the interpreter itself is stuck (native
 code that holds its lock), the sketch made before the stage serves.  Whether it is a hang is for a Judge to say: until
 the Case, run alone, has not ended either, in as much time as the program had, the program is left to go on; and so
-it is where it came to the end of that stage meanwhile.  What is locked against itself (a pool of threads that a fork
-did not take along) does end alone: there it tells that no process of the program does anything any more.
+it is where it came to the end of that stage meanwhile.
+
+Some hangs cannot be seen alone: a rank that waits in a collective for another rank, a pool of threads that a fork did
+not take along.  Such a program hangs where no process of it uses the processor any more, and none has a connection to
+another machine, which may be working for it.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from enum import Enum
 from pathlib import Path
 
 from torchsleuth.case.failure import Phase, of_hang
 from torchsleuth.watch.found import Found
-from torchsleuth.watch.idle import Idle
+from torchsleuth.watch.idle import Idle, waits_for_elsewhere
 from torchsleuth.watch.session import Process, processes
 from torchsleuth.watch.stages import Stage
 
@@ -58,28 +61,31 @@ class HangWatch:
         self._answer: Future[Alone] | None = None
         self._about = ""
         self._ends_alone: set[str] = set()
+        self._not_judged: set[str] = set()  # nothing is known of it, run alone
         self._gone: dict[Path, float] = {}  # processes that were seen to have ended, and when
         self._idle = Idle()
         self.why = ""  # it is seen to hang
+        self.hanging: tuple[Found, ...] = ()  # the stages for which it is
 
     def tick(self) -> bool:
         """Whether the program is seen to hang, now.  Never waits: a Judge is asked in a thread of its own."""
         if self._hang_after <= 0 or self._confirm is None or self._now() < self._next:
             return False
         self._next = self._now() + _LOOK_EVERY
+        suspects = self._suspects()
+        idle = self._nobody_works() if suspects else False  # asked each time, so that it is known for how long
         if self._answer is not None:
             if not self._answer.done():
                 return False
             alone, self._answer = self._heard(self._answer), None
-            if alone is Alone.HANGS and self._about in map(_key, self._suspects()):
-                self.why = NOT_ALONE_EITHER
-                return True
-            if alone is Alone.ENDS:
-                self._ends_alone.add(self._about)
-        suspects = self._suspects()
-        if self._locked([s for s in suspects if _key(s) in self._ends_alone]):
-            self.why = NOBODY_WORKS
-            return True
+            if alone is Alone.HANGS and self._about in map(_key, suspects):
+                return self._hangs(NOT_ALONE_EITHER, [s for s in suspects if _key(s) == self._about])
+            (self._ends_alone if alone is Alone.ENDS else self._not_judged).add(self._about)
+        if idle:
+            ending = [s for s in suspects if _key(s) in self._ends_alone]
+            unknown = [s for s in suspects if _key(s) in self._not_judged]
+            if ending or (unknown and not waits_for_elsewhere(self._everybody())):
+                return self._hangs(NOBODY_WORKS, ending or unknown)
         for suspect in suspects:
             if _key(suspect) not in self._asked:
                 self._about = _key(suspect)
@@ -88,12 +94,20 @@ class HangWatch:
                 break
         return False
 
-    def _locked(self, suspects: list[Found]) -> bool:
-        if not suspects:
-            return False
-        everybody = {int(p.hello["pid"]) for p in processes(self._session) if not p.gone}
+    @property
+    def judging(self) -> bool:
+        return self._answer is not None and not self._answer.done()
+
+    def _hangs(self, why: str, stages: Sequence[Found]) -> bool:
+        self.why, self.hanging = why, tuple(stages)
+        return True
+
+    def _everybody(self) -> set[int]:
+        return {int(p.hello["pid"]) for p in processes(self._session) if not p.gone}
+
+    def _nobody_works(self) -> bool:
         limit = _IDLE_BESIDE_A_USER if sys.stdin is not None and sys.stdin.isatty() else _IDLE_AFTER
-        return self._idle.seconds(everybody) > max(limit, self._hang_after)
+        return self._idle.seconds(self._everybody()) > max(limit, self._hang_after)
 
     def _heard(self, answer: Future[Alone]) -> Alone:
         try:

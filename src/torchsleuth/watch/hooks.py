@@ -15,12 +15,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from types import ModuleType
 from typing import Any
 
 from torchsleuth import torch_api
 from torchsleuth.case.failure import Phase
-from torchsleuth.watch import begin, steps
+from torchsleuth.torch_api import attaching, hook_table
+from torchsleuth.watch import attach, steps
 from torchsleuth.watch.capture import Record
 from torchsleuth.watch.guarded import guarded
 from torchsleuth.watch.observer import Observer
@@ -39,28 +39,26 @@ def install(outbox: Outbox) -> Observer:
     if _installed is not None:
         return _installed
     observer = _installed = Observer(outbox, steps.install(outbox, outbox.options.log))
-    for name, patch in (
-        ("torch._dynamo.convert_frame", _hook_frames),
-        ("torch._dynamo.repro.after_dynamo", _hook_backends),
-        ("torch._inductor.compile_fx", _hook_inductor),
-        ("torch._inductor.output_code", _hook_output_code),
-        ("torch._functorch.aot_autograd", _hook_backward_compilers),
+    for hook, wrap in (
+        (hook_table.FRAMES, _watch_frames),
+        (hook_table.BACKENDS, _watch_backends),
+        (hook_table.INDUCTOR, _watch_inductor),
+        (hook_table.OUTPUT_CODE_READY, _watch_output_code),
+        (hook_table.OUTPUT_CODE_CALL, _watch_backward_runs),
+        (hook_table.BACKWARD_COMPILERS, _watch_backward_compilers),
     ):
-        begin.on_import(name, functools.partial(patch, observer=observer))
+        attach.when_imported(hook, functools.partial(attaching.replace, hook, functools.partial(wrap, observer)))
     if outbox.options.numbers not in ("", "kinds") or outbox.options.draw_like_eager:
-        begin.on_import("torch._inductor.config", lambda _: torch_api.draw_like_eager())
-        begin.on_import("torch._inductor.graph", torch_api.draw_in_order)
+        attach.when_imported(hook_table.DRAW_LIKE_EAGER, torch_api.draw_like_eager)
+        attach.when_imported(hook_table.DRAW_IN_ORDER, torch_api.draw_in_order)
     if outbox.options.numbers or outbox.options.leave_caches:
-        begin.on_import("torch._inductor.codecache", torch_api.save_no_graphs)
-        begin.on_import("torch._functorch._aot_autograd.autograd_cache", torch_api.save_no_graphs)
+        for cache in (hook_table.GRAPH_CACHE, hook_table.AOT_CACHE):
+            attach.when_imported(cache, functools.partial(torch_api.save_no_graphs, cache))
     observer.watch_the_end()
     return observer
 
 
-def _hook_frames(module: ModuleType, observer: Observer) -> None:
-    holder = module.CatchErrorsWrapper
-    original = holder.__call__
-
+def _watch_frames(observer: Observer, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def convert(self: Any, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -74,13 +72,10 @@ def _hook_frames(module: ModuleType, observer: Observer) -> None:
         observer.frame_done(attempt)
         return result
 
-    holder.__call__ = convert
+    return convert
 
 
-def _hook_backends(module: ModuleType, observer: Observer) -> None:
-    holder = module.WrapBackendDebug
-    original = holder.__call__
-
+def _watch_backends(observer: Observer, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def compile_graph(self: Any, graph: Any, inputs: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -97,12 +92,10 @@ def _hook_backends(module: ModuleType, observer: Observer) -> None:
             observer.graph_left(record)
         return observer.graph_compiled(record, compiled) or compiled
 
-    holder.__call__ = compile_graph
+    return compile_graph
 
 
-def _hook_inductor(module: ModuleType, observer: Observer) -> None:
-    original = module._compile_fx_inner
-
+def _watch_inductor(observer: Observer, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def compile_inner(graph: Any, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -119,14 +112,10 @@ def _hook_inductor(module: ModuleType, observer: Observer) -> None:
         finally:
             observer.inner_left(record, backward)
 
-    vars(module)["_compile_fx_inner"] = compile_inner
+    return compile_inner
 
 
-def _hook_output_code(module: ModuleType, observer: Observer) -> None:
-    """Runs of Inductor's backward graphs; its forward graphs run inside a call that is watched already."""
-    holder = module.CompiledFxGraph
-    prepare, run = holder.post_compile, holder.__call__
-
+def _watch_output_code(observer: Observer, prepare: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(prepare)
     def post_compile(self: Any, *args: Any, **kwargs: Any) -> Any:
         if observer.active:
@@ -136,6 +125,12 @@ def _hook_output_code(module: ModuleType, observer: Observer) -> None:
         except BaseException as error:
             forget_our_frames(error)
             raise
+
+    return post_compile
+
+
+def _watch_backward_runs(observer: Observer, run: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs of Inductor's backward graphs; its forward graphs run inside a call that is watched already."""
 
     @functools.wraps(run)
     def call(self: Any, inputs: Sequence[Any]) -> Any:
@@ -147,13 +142,11 @@ def _hook_output_code(module: ModuleType, observer: Observer) -> None:
             forget_our_frames(error)
             raise
 
-    holder.post_compile = post_compile
-    holder.__call__ = call
+    return call
 
 
-def _hook_backward_compilers(module: ModuleType, observer: Observer) -> None:
+def _watch_backward_compilers(observer: Observer, original: Callable[..., Any]) -> Callable[..., Any]:
     """Backward compilers of every other backend.  Inductor's must stay the object it is, for its cache."""
-    original = module.aot_stage2_compile
     signature = inspect.signature(original)
 
     @functools.wraps(original)
@@ -167,7 +160,7 @@ def _hook_backward_compilers(module: ModuleType, observer: Observer) -> None:
             forget_our_frames(error)
             raise
 
-    vars(module)["aot_stage2_compile"] = compile_both
+    return compile_both
 
 
 @guarded

@@ -1,4 +1,4 @@
-"""Whether anybody of a program still works: of a deadlock no Case, run alone, shows anything."""
+"""Whether any process of a program still works, or may be waiting for another machine: a deadlock shows in no Case."""
 
 from __future__ import annotations
 
@@ -38,6 +38,41 @@ class Idle:
 def _works(before: tuple[float, float], now: tuple[float, float]) -> bool:
     lasted, spent = now[0] - before[0], now[1] - before[1]
     return not 0 <= spent <= _SLACK + _WORK * lasted
+
+
+def waits_for_elsewhere(pids: Iterable[int]) -> bool:
+    """Whether one of these processes, or what they have started, is connected to another machine.
+
+    Also where that cannot be seen.
+    """
+    here = {"::1", *(_plain(a.address) for addresses in psutil.net_if_addrs().values() for a in addresses)}
+    try:
+        family = {process.pid: process for pid in pids for process in _with_descendants(pid)}
+        ends = [_plain(end) for process in family.values() for end in _other_ends(process)]
+    except psutil.Error:
+        return True
+    return any(end not in here and not end.startswith("127.") for end in ends)
+
+
+def _with_descendants(pid: int) -> list[psutil.Process]:
+    try:
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _other_ends(process: psutil.Process) -> list[str]:
+    try:
+        connected = getattr(process, "net_connections", None) or process.connections  # the older name
+        return [one.raddr.ip for one in connected("inet") if one.status == psutil.CONN_ESTABLISHED and one.raddr]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _plain(address: str) -> str:
+    """Without the interface, and as IPv4 where it stands for such an address."""
+    return address.partition("%")[0].removeprefix("::ffff:")
 
 
 def processor_seconds(pids: Iterable[int]) -> float:

@@ -30,6 +30,7 @@ class Ended:
     exit_code: int  # negative for a signal
     seconds: float
     interrupted: bool = False  # Ctrl-C was pressed while it ran
+    terminated: str = ""  # SIGTERM or SIGHUP: the first of them that the tool was sent while it ran
     stopped: bool = False  # we ended it, because it was seen to hang
     why: str = ""  # it was seen to
 
@@ -76,6 +77,8 @@ def run(
 ) -> Ended:
     """Runs `command` to its end.  `tick` is called now and then; True means: it hangs, end it.
 
+    A second SIGTERM ends a program that has not ended for the first one.
+
     A `tick` that fails is not called again: whatever is our own trouble, the program is waited for.
     """
     environment = {**os.environ, VARIABLE: str(session.resolve()), OPTIONS: options.dump(), **(extra or {})}
@@ -87,6 +90,8 @@ def run(
     stopped = False
     with _signals_to(process) as seen:
         while (code := _wait(process)) is None:
+            if seen.count(signal.SIGTERM) > 1:
+                end_tree(process)
             if tick is None or stopped:
                 continue
             try:
@@ -96,7 +101,8 @@ def run(
                 tick = None
             if stopped:
                 end_tree(process)
-    return Ended(code, time.monotonic() - began, signal.SIGINT in seen, stopped)
+    terminated = next((signal.Signals(n).name for n in seen if n in (signal.SIGTERM, signal.SIGHUP)), "")
+    return Ended(code, time.monotonic() - began, signal.SIGINT in seen, terminated, stopped)
 
 
 def _note_trouble(session: Path) -> None:
@@ -113,12 +119,12 @@ def _wait(process: subprocess.Popen[bytes]) -> int | None:
 
 
 @contextlib.contextmanager
-def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[set[int]]:
+def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
     """Signals to us go to the program.  Ctrl-C reaches it through the terminal already; we wait for what it does."""
-    seen: set[int] = set()
+    seen: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
-        seen.add(number)
+        seen.append(number)
         if number != signal.SIGINT or not _in_the_foreground():
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(number)

@@ -13,11 +13,14 @@ from torchsleuth.case import aten, folder
 from torchsleuth.case.effects import draws
 from torchsleuth.case.failure import Failure, Kind, Phase, of_exception, of_hang
 from torchsleuth.watch import capture, surroundings
+from torchsleuth.watch.alike import key_of
 from torchsleuth.watch.capture import Record
 from torchsleuth.watch.guarded import guarded
 from torchsleuth.watch.session import Outbox
 from torchsleuth.watch.tracebacks import chain, leads_to
+from torchsleuth.watch.uncaught import Uncaught
 
+_COUNTED = 1000  # different failures of one process; more are not told apart
 _REMEMBERED = 256  # exceptions that were told of, to know later which one ended the program
 
 
@@ -69,13 +72,14 @@ class Ledger:
         self, record: Record, error: BaseException, phase: Phase, inputs: Sequence[Any] | None, swallowed: bool
     ) -> bool:
         failure = of_exception(error, phase)
-        number = self._new_case(failure)
+        key = key_of(failure, record.sketch.graph)
+        number = self._new_case(key)
         if number is not None:
             where = self.outbox.here().folder / "cases" / str(number)
             capture.case_of(record, phase, failure, inputs, where, self.outbox.options.data_cap)
             self._save_inner(record, phase, failure, where)
             self._tell(number, failure, str(where), record, swallowed)
-        self.exceptions.append((_weak(error), self.seen.get(self._key(failure), -1)))
+        self.exceptions.append((_weak(error), self.seen.get(key, -1)))
         return True
 
     def _save_inner(self, record: Record, phase: Phase, failure: Failure | None, where: Path) -> None:
@@ -89,36 +93,39 @@ class Ledger:
     @guarded
     def tell_alone(self, failure: Failure, error: BaseException, place: str = "", *, swallowed: bool = False) -> None:
         """A failure without a Case: there was no graph, or it could not be sketched."""
-        number = self._new_case(failure)
+        key = key_of(failure)
+        number = self._new_case(key)
         if number is not None:
             self.outbox.event(
                 "failure", number=number, failure=failure.to_json(), case=None, place=place, swallowed=swallowed
             )
-        self.exceptions.append((_weak(error), self.seen.get(self._key(failure), -1)))
+        self.exceptions.append((_weak(error), self.seen.get(key, -1)))
 
-    @staticmethod
-    def _key(failure: Failure) -> str:
-        return f"{failure.phase.value} {failure.fingerprint.line}"
-
-    def _new_case(self, failure: Failure) -> int | None:
-        """A number for a failure that was not seen yet in this process."""
-        key = self._key(failure)
-        if key in self.seen or self.cases >= self.outbox.options.most_cases:
+    def _new_case(self, key: str) -> int | None:
+        """A number for a failure that was not seen yet in this process and is to be kept; else it is only counted."""
+        if key in self.seen or len(self.seen) >= _COUNTED:
+            return None
+        if self.cases >= self.outbox.options.most_cases:
+            self.seen[key] = -1
+            self.outbox.event("not-kept", key=key)
             return None
         self.cases += 1
         self.seen[key] = self.cases
         return self.cases
 
     def _tell(self, number: int, failure: Failure, where: str, record: Record, swallowed: bool) -> None:
+        key = key_of(failure, record.sketch.graph)
         self.outbox.event(
-            "failure", number=number, failure=failure.to_json(), case=where, graph=record.number, swallowed=swallowed
+            "failure", number=number, failure=failure.to_json(), key=key, case=where, graph=record.number,
+            swallowed=swallowed,
         )  # fmt: skip
 
     @guarded
     def keep_suspect(self, record: Record, phase: Phase, inputs: Sequence[Any] | None, seconds: float) -> int | None:
         """A stage that lasts too long: kept from the watchdog's thread while the program goes on."""
         failure = of_hang(phase)
-        number = self._new_case(failure)
+        key = key_of(failure, record.sketch.graph)
+        number = self._new_case(key)
         if number is None:
             return None
         where = self.outbox.here().folder / "cases" / str(number)
@@ -128,6 +135,7 @@ class Ledger:
             "suspect",
             number=number,
             failure=failure.to_json(),
+            key=key,
             case=str(where),
             graph=record.number,
             seconds=seconds,
@@ -141,7 +149,7 @@ class Ledger:
         self.outbox.event("cleared", number=number)
 
     def keep_wrong(self, record: Record, failure: Failure, args: Sequence[Any]) -> None:
-        number = self._new_case(failure)
+        number = self._new_case(key_of(failure, record.sketch.graph))
         if number is None:
             return
         where = self.outbox.here().folder / "cases" / str(number)
@@ -162,9 +170,10 @@ class Ledger:
                 known = kept()
                 same = known is not None and (leads_to(error, known) or leads_to(known, error))
             if same:
-                self.outbox.event("ended-by", number=number)
+                self.outbox.event("ended-by", number=number, uncaught=Uncaught.of(error).to_json())
                 return
-        self.outbox.event("ended-by", number=0, error=f"{type(error).__name__}: {error}"[:500])
+        text = f"{type(error).__name__}: {error}"[:500]
+        self.outbox.event("ended-by", number=0, error=text, uncaught=Uncaught.of(error).to_json())
 
 
 def _weak(error: BaseException) -> weakref.ref[BaseException] | Mark:

@@ -70,10 +70,12 @@ class Outbox:
         self.session = session
         self.options = options
         self.pid = 0
+        self.end_noted = False  # whether an uncaught exception of this process was reported
         self._open()
 
     def _open(self) -> None:
         self.pid = os.getpid()
+        self.end_noted = False
         self.folder = self.session / "processes" / f"{self.pid}-{time.monotonic_ns()}"
         self.folder.mkdir(parents=True, exist_ok=True)
         self._board: stages.Board | None = None
@@ -107,6 +109,7 @@ class Outbox:
         (self.folder / "hello.json").write_text(json.dumps(data), encoding="utf-8")
 
     def event(self, name: str, **data: Any) -> None:
+        self.end_noted |= name == "ended-by"
         if name in _RUN_ALONE_LATER and sys.path != self._told_path:  # the program may have added to it since its hello
             self._told_path = list(sys.path)
             self._write("path", path=self._told_path)

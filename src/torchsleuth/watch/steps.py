@@ -5,8 +5,10 @@ The last step that began and did not end says what a process was doing when it d
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +20,7 @@ from torchsleuth.watch.guarded import guarded
 from torchsleuth.watch.session import Outbox
 
 NAME = "steps.jsonl"
-_SHORT = 0.05  # seconds; a step without steps of its own that takes no longer has no line for its end
+_SHORT = 0.05  # seconds; a step without inner steps that takes no longer, and does not fail, has no line for its end
 
 _COMPONENTS = (
     ("dynamo", ("dynamo", "entire_frame_compile", "compile_attempt", "bytecode_tracing", "build_guards", "gc")),
@@ -45,14 +47,29 @@ class Writer:
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._began = time.monotonic()
+        self._local = threading.local()
+
+    @property
+    def _handled(self) -> dict[str, list[int]]:
+        """The exception that was being handled when each open step of this thread began, by identity."""
+        found: dict[str, list[int]] = self._local.__dict__.setdefault("handled", {})
+        return found
 
     @guarded
     def begins(self, step: str) -> None:
+        self._handled.setdefault(step, []).append(id(sys.exc_info()[1]))
         self._write({"begins": step})
 
     @guarded
     def ends(self, step: str) -> None:
-        self._write({"ends": step})
+        """Called while the exception that ends the step is on its way out, if one does."""
+        from torchsleuth import torch_api
+
+        error = sys.exc_info()[1]
+        before = self._handled.get(step) or [id(None)]
+        is_new = error is not None and id(error) != before.pop()
+        failed = is_new and error is not None and not torch_api.is_control_flow(error)
+        self._write({"ends": step, **({"error": type(error).__name__} if failed else {})})
 
     @guarded
     def frame(self, place: str) -> None:
@@ -81,11 +98,12 @@ def install(outbox: Outbox, wanted: str) -> Writer | None:
     if not wanted:
         return None
     from torchsleuth.torch_api import steps
+    from torchsleuth.watch import attach
 
     writer = Writer(outbox)
-    steps.on_steps(writer.begins, writer.ends)
+    attach.now(functools.partial(steps.on_steps, writer.begins, writer.ends))
     if wanted == "debug":
-        steps.on_instructions(writer.instruction)
+        attach.now(functools.partial(steps.on_instructions, writer.instruction))
     return writer
 
 
@@ -156,11 +174,17 @@ def _line(known: _Read, row: dict[str, Any]) -> Iterator[str]:
         stack.append(_Open(step, at))
         yield f"{head}{component_of(step)}: {step}{' of ' + of if of else ''}"
     elif any(one.step == row["ends"] for one in stack):
+        error = str(row.get("error", ""))
         while stack[-1].step != row["ends"]:
-            stack.pop()  # an exception went through it
-        one = stack.pop()
-        if one.inner or at - one.at >= _SHORT:
-            yield (
-                f"{at:9.3f}s {'[' + row['id'] + ']' if row.get('id') else '':6} {'  ' * len(stack)}{one.step} ended"
-                f" after {at - one.at:.3f} s"
-            )
+            yield from _ended(stack, row, error or "an exception")  # which torch did not time the end of
+        yield from _ended(stack, row, error)
+
+
+def _ended(stack: list[_Open], row: dict[str, Any], error: str) -> Iterator[str]:
+    """The innermost open step is over: a line that names the error it failed with, if it did."""
+    at, one = float(row["at"]), stack.pop()
+    head = f"{at:9.3f}s {'[' + row['id'] + ']' if row.get('id') else '':6} {'  ' * len(stack)}"
+    if error:
+        yield f"{head}{one.step} failed: {error} after {at - one.at:.3f} s"
+    elif one.inner or at - one.at >= _SHORT:
+        yield f"{head}{one.step} ended after {at - one.at:.3f} s"

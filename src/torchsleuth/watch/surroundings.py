@@ -16,6 +16,7 @@ from torchsleuth.case import user_kernels
 from torchsleuth.case.ir import Graph, Op
 from torchsleuth.case.model import Autocast, Backend, Case, Code, Surroundings
 from torchsleuth.case.program.frame import constant
+from torchsleuth.operators.names import parse
 from torchsleuth.watch import guarded
 
 _CARRIED = ("TORCH", "PYTORCH_", "OMP_", "MKL_", "KMP_", "GOMP_", "CXX", "CPP_", "TRITON_", "CUBLAS_", "NVIDIA_TF32")
@@ -163,12 +164,8 @@ def _carry_backend(function: Any, options: Mapping[str, Any]) -> Code:
 
 def _operators(graph: Graph) -> tuple[list[Code], list[str]]:
     """The source of operators that torch itself does not register."""
-    own = {
-        ".".join(n.target.split(".")[2:4])
-        for g in graph.all_graphs()
-        for n in g.nodes
-        if n.op is Op.CALL_FUNCTION and n.target.startswith("torch.ops.") and torch_api.is_foreign_operator(n.target)
-    }
+    called = {parse(n.target) for g in graph.all_graphs() for n in g.nodes if n.op is Op.CALL_FUNCTION}
+    own = {operator.qualified for operator in called if operator.is_custom}
     found, missing = [], []
     for number, kernel in sorted(_kernels(graph).items()):
         code = guarded.guarded(_carry_kernel)(number, kernel)
@@ -177,9 +174,9 @@ def _operators(graph: Graph) -> tuple[list[Code], list[str]]:
         else:
             found.append(code)
     for name in sorted(own):
-        code = guarded.guarded(_carry_operator)(name.replace(".", "::"))
+        code = guarded.guarded(_carry_operator)(name)
         if code is None:
-            missing.append(f"operator {name}")
+            missing.append(f"operator {name.replace('::', '.')}")
         else:
             found.append(code)
     return found, missing

@@ -32,13 +32,14 @@ class Repro:
     form: str
     ops: int
     imports: tuple[str, ...]
-    data_bytes: int
+    data_bytes: int  # of the file beside it
     verified: bool
     runs: int
     failed_runs: int
     reason: str = ""  # why it is not verified
     undecided: bool = False  # not verified, and some runs passed: it may be flaky
     claims: tuple[Claim, ...] = ()  # what its verification shows
+    source_lines: int = 0  # of the user's own source
 
     @property
     def lines(self) -> int:

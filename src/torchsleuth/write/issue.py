@@ -12,13 +12,6 @@ from torchsleuth.write.findings import Finding
 from torchsleuth.write.repro_text import headline
 from torchsleuth.write.result import difference, show_source
 
-_RESULTS = {
-    Match.SAME: "fails",
-    Match.OTHER: "fails in another way",
-    Match.PASSED: "passes",
-    Match.INVALID: "not judged",
-    Match.UNKNOWN: "not judged",
-}
 _LABELS = {
     "dynamo": "module: dynamo",
     "aot": "module: pt2-dispatcher",
@@ -43,7 +36,7 @@ def write(finding: Finding) -> str:
     parts += _inside(finding)
     if finding.rungs:
         parts += ["## Backends", "", "| backend | result | error |", "|---|---|---|"]
-        parts += [f"| {r.backend} | {_RESULTS[r.match]} | {_cell(_error(r))} |" for r in finding.rungs]
+        parts += [f"| {r.backend} | {_result(r, finding)} | {_cell(_error(r))} |" for r in finding.rungs]
         parts.append("")
     parts += [f"- {one.text}" for one in of(finding.claims, Topic.SETTING)]
     parts += _not_known(finding)
@@ -141,6 +134,13 @@ def _not_known(finding: Finding) -> list[str]:
     if not finding.not_known:
         return []
     return ["## Not known", "", *(f"- {what}" for what in dict.fromkeys(finding.not_known)), ""]
+
+
+def _result(rung: Rung, finding: Finding) -> str:
+    kind = sentences.on_backend(finding.claims, rung.backend)
+    if kind is not None:
+        return kind.value
+    return "fails in another way" if rung.match is Match.OTHER else "not known"
 
 
 def _error(rung: Rung) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchsleuth import __version__
+from torchsleuth.write.own_data import OwnData
 from torchsleuth.write.redaction import Redactor
 
 _MOST_PATHS = 12
@@ -28,6 +29,7 @@ class Packed:
     left_out: tuple[LeftOut, ...]
     environment: tuple[tuple[str, str], ...]  # variables that a case.json carries
     redactor: Redactor
+    own: tuple[tuple[str, OwnData], ...] = ()  # files whose text holds data or source of the user's
 
 
 def write(packed: Packed) -> str:
@@ -44,6 +46,11 @@ def _lines(packed: Packed) -> Iterator[str]:
         yield f"  {name:{wide}}  {nbytes:>12,} bytes  {'TENSOR DATA' if holds_data else 'text'}"
     data = sum(nbytes for _, nbytes, holds_data in packed.rows if holds_data)
     yield f"tensor data: {data:,} bytes" if data else "tensor data: none"
+    if packed.own:
+        yield ""
+        yield "from your program:"
+        for name, own in packed.own:
+            yield f"  {name:{wide}}  {', '.join(own.phrases)}"
     if packed.left_out:
         yield ""
         yield "left out:"

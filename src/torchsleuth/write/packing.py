@@ -14,9 +14,12 @@ from typing import Any
 from torchsleuth.case import files
 from torchsleuth.case.folder import GRAPH, META, TENSORS
 from torchsleuth.errors import BadUsage, OutputUnwritable
-from torchsleuth.write import account, manifest, stored
+from torchsleuth.judge import judgement as judgements
+from torchsleuth.judge.judgement import CANDIDATES
+from torchsleuth.write import account, manifest, own_data, stored
 from torchsleuth.write.account import DamagedResult
 from torchsleuth.write.manifest import LeftOut, Packed
+from torchsleuth.write.own_data import NOTHING, OwnData
 from torchsleuth.write.redaction import Redactor
 
 MANIFEST = "MANIFEST.txt"
@@ -35,8 +38,12 @@ class Data(str, Enum):
 class Member:
     name: str  # in the zip
     path: Path
-    holds_data: bool = False  # values of tensors, in a file of bytes or as literals
-    binary: bool = False
+    own: OwnData = NOTHING  # what its text holds of the user's
+    binary: bool = False  # values of tensors, in a file of bytes
+
+    @property
+    def holds_data(self) -> bool:
+        return self.binary or self.own.numbers > 0
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ class Plan:
 
 
 def plan(run: Path, data: Data) -> Plan:
-    with_literals = set(_with_literals(run))
+    scripts = dict(_scripts(run))
     members, left_out = [], []
     for path in sorted(_files(run)):
         name = path.relative_to(run).as_posix()
@@ -55,27 +62,61 @@ def plan(run: Path, data: Data) -> Plan:
         if why:
             left_out.append(LeftOut(name, path.lstat().st_size, why))
         else:
-            binary = _is_data(path.name)
-            members.append(Member(name, path, binary or name in with_literals, binary))
+            own = scripts.get(name) or (_of_case(path) if path.name in (META, GRAPH) else NOTHING)
+            members.append(Member(name, path, own, _is_data(path.name)))
     return Plan(run, tuple(members), tuple(left_out))
 
 
-def _with_literals(run: Path) -> Iterator[str]:
-    """Repros, and the pages that quote them, which hold the data they need as literals."""
-    for entry in account.of_json(stored.read_result(run)).entries:
-        if entry.repro is not None and entry.repro.data_bytes:
-            place = PurePosixPath(entry.repro.path)
-            if not any((run / place.parent).glob(f"{_REPRO_DATA}*")):
-                yield str(place)
-                yield from ("issue.md", "report.html") if str(place) == "repro.py" else ()
+def _scripts(run: Path) -> Iterator[tuple[str, OwnData]]:
+    """Repros, and the pages that quote them, with what they hold of the user's."""
+    result = stored.read_result(run)
+    account.of_json(result)  # raises where it is damaged
+    for failure in result["failures"]:
+        if failure["repro"]:
+            place = str(PurePosixPath(failure["repro"]["path"]))
+            own = own_data.of_repro(failure["repro"], _text(run / place))
+            yield place, own
+            yield from ((page, own) for page in ("issue.md", "report.html") if place == "repro.py")
+
+
+def _of_case(path: Path) -> OwnData:
+    """What a file of a Case holds: numbers in the text of its graph, carried source in its case.json."""
+    text = _text(path)
+    if path.name == GRAPH:
+        return own_data.of_script(text)
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):  # said when it is packed
+        return NOTHING
+    return own_data.of_case(data) if isinstance(data, dict) else NOTHING
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _files(run: Path) -> Iterator[Path]:
-    """Files of the run; logs are for its owner, and links are not followed out of it."""
+    """Files of the run; logs are for its owner, and links are not followed out of it.
+
+    Of the candidates, those go along that claims rest on: `torchsleuth audit` runs them again.
+    """
+    claimed = set(_claimed(run))
     for here, folders, names in os.walk(run, followlinks=False):
         if Path(here) == run:
-            folders[:] = [folder for folder in folders if folder == "cases"]
+            folders[:] = [folder for folder in folders if folder in ("cases", CANDIDATES)]
+        elif Path(here) == run / CANDIDATES:
+            folders[:] = [folder for folder in folders if folder in claimed]
         yield from (Path(here) / name for name in names)
+
+
+def _claimed(run: Path) -> Iterator[str]:
+    """The keys of the candidates whose judgements back a claim."""
+    entries = account.of_json(stored.read_result(run)).entries
+    named = {name for entry in entries for claim in entry.claims for name in claim.judgements}
+    return (one.candidate for one in judgements.read(run) if one.id in named)
 
 
 def _is_data(name: str) -> bool:
@@ -84,7 +125,7 @@ def _is_data(name: str) -> bool:
 
 def _why_not(name: str, path: Path, data: Data) -> str:
     base = PurePosixPath(name).name
-    known = {"result.json", "repro.py", "issue.md", "report.html", GRAPH, META}
+    known = {"result.json", "repro.py", "issue.md", "report.html", GRAPH, META, judgements.NAME}
     if path.is_symlink():
         return "it is a link"
     if base == TENSORS and data is not Data.ALL:
@@ -129,7 +170,7 @@ def _fill(archive: zipfile.ZipFile, plan: Plan, redactor: Redactor) -> Packed:
     command = redactor.text(" ".join(map(str, stored.read_result(plan.run)["command"])))
     return Packed(
         redactor.text(plan.run.resolve().name), command, tuple(rows), plan.left_out, tuple(sorted(environment.items())),
-        redactor,
+        redactor, tuple((member.name, member.own) for member in plan.members if member.own.phrases),
     )  # fmt: skip
 
 
@@ -142,6 +183,8 @@ def _redacted(member: Member, redactor: Redactor, environment: dict[str, str], *
     text = member.path.read_text(encoding="utf-8", errors="replace")
     if member.path.suffix == ".py":
         return redactor.python(text)
+    if member.path.suffix == ".jsonl":
+        return "".join(f"{line}\n" for line in _redacted_rows(text, redactor))
     if member.path.suffix != ".json":
         return redactor.text(text)
     try:
@@ -155,6 +198,15 @@ def _redacted(member: Member, redactor: Redactor, environment: dict[str, str], *
         for storage in data.get("storages") or ():
             storage["kept"] = False
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def _redacted_rows(text: str, redactor: Redactor) -> Iterator[str]:
+    """Redact one JSON object a line; a line that was cut off is left out."""
+    for line in text.splitlines():
+        try:
+            yield json.dumps(redactor.json(json.loads(line)))
+        except (ValueError, RecursionError):
+            continue
 
 
 def _environment(data: Any) -> dict[str, str]:

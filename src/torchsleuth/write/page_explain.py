@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torchsleuth.write.explained import count, headline, how_often, times, what_is_lost
+from torchsleuth.write.explain_words import count, how_often, no_break, no_recompilation, times, what_is_lost
+from torchsleuth.write.explained import headline
 from torchsleuth.write.markup import Content, Markup, code_lines, copyable, page, render, table, tag, tiles, words
+from torchsleuth.write.page_explain_functions import functions
+from torchsleuth.write.page_explain_sections import other_sections, ranks
 from torchsleuth.write.pictures import bars, icicle
 
 _FILES = {
@@ -16,13 +19,6 @@ _FILES = {
     "generated.py": "what runs",
     "kernels.txt": "kernels by line",
 }  # fmt: skip
-
-_OUTCOMES = {
-    "compiled": ("good", "compiled whole"),
-    "broken": ("warn", "compiled in pieces"),
-    "eager": ("bad", "runs uncompiled"),
-    "failed": ("bad", "failed to compile"),
-}
 
 _WORDS = (
     ("graph", "A stretch of your function that Dynamo turned into one list of operators, compiled as one."),
@@ -54,10 +50,11 @@ def explain_page(data: Mapping[str, Any]) -> str:
         f"{command}  ·  torch {data['torch'] or 'unknown'}",
         (
             ("summary", "Summary", _summary(data)),
-            ("breaks", f"Graph breaks ({len(data['breaks'])})", _breaks(data["breaks"])),
-            ("recompiles", f"Recompilations ({len(data['recompiles'])})", _recompiles(data["recompiles"])),
-            ("functions", f"Functions ({len(data['frames'])})", _functions(data)),
-            *([("ranks", f"Processes ({len(data['ranks'])})", _ranks(data))] if data.get("ranks") else ()),
+            ("breaks", f"Graph breaks ({len(data['breaks'])})", _breaks(data)),
+            ("recompiles", f"Recompilations ({len(data['recompiles'])})", _recompiles(data)),
+            *other_sections(data),
+            ("functions", f"Functions ({len(data['frames'])})", functions(data)),
+            *([("ranks", f"Processes ({len(data['ranks'])})", ranks(data))] if data.get("ranks") else ()),
             ("time", "Compile time", _time(data)),
             ("graphs", f"Graphs ({data['graph_count']})", _graphs(data["graphs"])),
             ("words", "Words on this page", words(_WORDS)),
@@ -94,41 +91,39 @@ def _summary(data: Mapping[str, Any]) -> Content:
     )
     notes = [tag("p", f"Note: {note}.", class_="soft") for note in data["notes"]]
     failures = [tag("p", f"Failed: {text[:500]}", class_="bad") for text in data["failures"]]
-    return [facts, _verdict(data), failures, notes]
-
-
-def _ranks(data: Mapping[str, Any]) -> Content:
-    """`ranks` is not in what earlier versions wrote."""
-    names = [r["name"] for r in data["ranks"]]
-    counts = ("compiles", "graphs", "breaks")
-    rows = [(r["name"], *(f"{r[c]:,}" for c in counts), f"{r['seconds']:.1f}") for r in data["ranks"]]
-    parts: list[Content] = [table(("process", "compiled", "graphs", "breaks", "seconds"), rows)]
-    if not data["unlike"]:
-        return [*parts, tag("p", "Each compiled every function equally often.", class_="good")]
-    unlike = [(f"{u['source']} in {u['function']}", *(f"{u['compiles'][n]:,}" for n in names)) for u in data["unlike"]]
-    told = "Not compiled equally often: while one compiles, those that wait for it in a collective wait."
-    return [*parts, tag("p", told, class_="bad"), table(("function", *names), unlike)]
+    unknown = [tag("p", f"Not known: {text}.", class_="bad") for text in data.get("not_known", ())]
+    return [facts, _verdict(data), failures, unknown, notes]
 
 
 def _verdict(data: Mapping[str, Any]) -> Markup:
     if not data["frames"]:
-        return tag("p", "Nothing was compiled.")
+        outside = len(data.get("outside", ()))
+        told = f"Nothing was compiled with torch.compile; {count(outside, 'graph')} without it."
+        return tag("p", told if outside else "No compilation was seen.")
     eager = [f for f in data["frames"] if f["outcome"] == "eager"]
+    whole, compiled_whole = no_break(data)
+    served, compiled_once = no_recompilation(data)
     if data["breaks"]:
         worst = data["breaks"][0]
         text = f"The costliest graph break is {worst['reason']} at {worst['source']}, {how_often(worst)}."
         if eager:
             text += f" {count(len(eager), 'function')} run{'s' * (len(eager) == 1)} uncompiled."
     elif data["recompiles"]:
-        text = "No graph break; but functions were compiled more than once."
-    else:
+        again = any(r["count"] for r in data["recompiles"])
+        text = "Functions were compiled more than once." if again else "The recompile limit was reached."
+        text += "" if compiled_whole else f" Graph breaks: {whole}"
+    elif compiled_whole and compiled_once and all(f["compiles"] == 1 for f in data["frames"]):
         text = "No graph break and no recompilation: every function was compiled once, whole."
+    else:
+        text = f"Graph breaks: {whole} Recompilations: {served}"
     return tag("p", text)
 
 
-def _breaks(breaks: Sequence[Mapping[str, Any]]) -> Content:
+def _breaks(data: Mapping[str, Any]) -> Content:
+    breaks = data["breaks"]
     if not breaks:
-        return tag("p", "None: every function was captured whole.", class_="good")
+        sentence, well = no_break(data)
+        return tag("p", sentence, class_="good" if well else "soft")
     return [
         tag(
             "p",
@@ -172,10 +167,11 @@ def _lines(found: Mapping[str, Any]) -> Markup | None:
     return code_lines([(int(n), str(t)) for n, t in found["lines"]], number) if found["lines"] else None
 
 
-def _recompiles(recompiles: Sequence[Mapping[str, Any]]) -> Content:
-    if not recompiles:
-        return tag("p", "None: what was compiled first served every call.", class_="good")
-    return [_recompile(r) for r in recompiles]
+def _recompiles(data: Mapping[str, Any]) -> Content:
+    if not data["recompiles"]:
+        sentence, well = no_recompilation(data)
+        return tag("p", sentence, class_="good" if well else "soft")
+    return [_recompile(r) for r in data["recompiles"]]
 
 
 def _recompile(found: Mapping[str, Any]) -> Markup:
@@ -185,7 +181,7 @@ def _recompile(found: Mapping[str, Any]) -> Markup:
         tag(
             "header",
             tag("h3", tag("code", found["cause"])),
-            tag("span", f"compiled again {times(found['count'])}", class_="badge warn"),
+            tag("span", f"compiled again {times(found['count'])}" if found["count"] else "limit", class_="badge warn"),
             tag("span", f"{found['source']} in {found['function']}", class_="place"),
         ),
         _lines(found),
@@ -194,6 +190,7 @@ def _recompile(found: Mapping[str, Any]) -> Markup:
         if found["limit_hit"]
         else None,
         tag("p", found["tried"]) if found.get("tried") else None,
+        tag("p", tag("b", "torch: "), found["hint"]) if found.get("hint") else None,
         tag("p", tag("b", "What to do: "), found["advice"], class_="do"),
         _example(found.get("example")),
         class_="card",
@@ -207,45 +204,6 @@ def _example(made: Mapping[str, Any] | None) -> Content:
     if made["path"] is None:
         return tag("p", f"No small script: {made['why_not']}.", class_="soft")
     return [tag("p", tag("b", "Alone: "), tag("code", made["path"])), copyable(made["text"])]
-
-
-def _functions(data: Mapping[str, Any]) -> Content:
-    if not data["frames"]:
-        return None
-    legend = tag(
-        "p", [[tag("span", class_=f"dot {kind}"), f"{text}   "] for kind, text in _OUTCOMES.values()], class_="soft"
-    )
-    return [legend, tag("div", _branches(_tree(data["frames"])), class_="tree")]
-
-
-def _tree(frames: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Frames below the places that the program came through to them."""
-    root: dict[str, Any] = {"frames": [], "below": {}}
-    for frame in frames:
-        here = root
-        for place in frame.get("stack", ())[-12:]:
-            here = here["below"].setdefault(place, {"frames": [], "below": {}})
-        here["frames"].append(frame)
-    return root
-
-
-def _branches(node: Mapping[str, Any]) -> Markup:
-    items = [tag("li", _leaf(frame)) for frame in node["frames"]]
-    items += [tag("li", tag("span", place, class_="place"), _branches(below)) for place, below in node["below"].items()]
-    return tag("ul", items)
-
-
-def _leaf(frame: Mapping[str, Any]) -> Content:
-    kind, text = _OUTCOMES[frame["outcome"]]
-    calls = "" if frame["calls"] is None else f", {count(frame['calls'], 'call')}"
-    size = f"{count(frame['graphs'], 'graph')}, {count(frame['ops'], 'operator')}"
-    facts = f" {size}, compiled {times(frame['compiles'])}{calls}, {frame['seconds']:.2f} s "
-    return [
-        tag("span", class_=f"dot {kind}", title=text),
-        tag("b", frame["function"]),
-        facts,
-        tag("span", frame["source"], class_="place"),
-    ]
 
 
 def _time(data: Mapping[str, Any]) -> Content:

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torchsleuth.case.program.render import DATA_FILE
+from torchsleuth.write import own_data
 from torchsleuth.write.markup import Content, Markup, copyable, page, table, tag, tiles, words
 from torchsleuth.write.pictures import bars, curve, graph
 from torchsleuth.write.repro_graph import nodes_of
@@ -128,7 +130,10 @@ def _repro(failure: Mapping[str, Any], source: str) -> Content:
     said = [str(one["text"]) for one in _claims(failure, "repro") if one["kind"] != "culprit"]
     state = " ".join(said) if repro["verified"] else "Not verified."
     size = f"{repro['ops']} operator{'s' * (repro['ops'] != 1)}, {repro['lines']} lines, form {repro['form']}"
-    data = f", {repro['data_bytes']:,} bytes of data" if repro["data_bytes"] else ", no data of yours"
+    own = own_data.of_repro(repro, source)
+    beside = repro["data_bytes"] - own.nbytes
+    file = [f"{beside:,} bytes of your data in {DATA_FILE} beside it"] if beside > 0 else []
+    data = "".join(f", {phrase}" for phrase in (*file, *own.phrases)) or ", holds no data and no source of yours"
     needed = failure.get("needed") or ()
     return [
         tag("p", state, class_="good" if repro["verified"] else "warn"),

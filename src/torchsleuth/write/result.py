@@ -13,7 +13,8 @@ from torchsleuth.case.ir import Source
 from torchsleuth.diagnose.claim import Claim, ClaimKind, Topic, numbered, of
 from torchsleuth.locate.inside import Located
 from torchsleuth.write import sentences
-from torchsleuth.write.findings import Finding
+from torchsleuth.write.findings import Finding, Repro
+from torchsleuth.write.own_data import of_script
 
 SCHEMA = 1
 _MOST_DIFFERENCE = 200  # lines
@@ -86,8 +87,8 @@ def _finding(finding: Finding, out: Path) -> dict[str, Any]:
         "needed": list(sentences.needed(finding.claims)),
         "varies": list(sentences.varies(finding.claims)),
         "divergence": [{"op": o, "error": e, "eager_error": g} for o, e, g in finding.divergence[:_MOST_DIVERGING]],
-        "nearest_passing": finding.neighbour or None,
-        "ladder": [{"backend": r.backend, "fails": r.fails} for r in finding.rungs],
+        "nearest_passing": (finding.neighbour or None) if of(finding.claims, Topic.NEIGHBOUR) else None,
+        "ladder": [{"backend": r.backend, "fails": _fails(finding, r.backend)} for r in finding.rungs],
         "ablation": [
             {"without": one.about, "passes": one.kind is ClaimKind.NEEDED} for one in of(finding.claims, Topic.SETTING)
         ],
@@ -105,7 +106,7 @@ def _finding(finding: Finding, out: Path) -> dict[str, Any]:
             "ops": repro.ops,
             "lines": repro.lines,
             "imports": list(repro.imports),
-            "data_bytes": repro.data_bytes,
+            **_own_data(repro),
         },
         "reduction": {
             "ops_before": finding.ops_before,
@@ -114,6 +115,16 @@ def _finding(finding: Finding, out: Path) -> dict[str, Any]:
             "judged_to_smallest": finding.judged if finding.judged_to_smallest is None else finding.judged_to_smallest,
             "seconds": round(finding.seconds, 2),
         },
+    }
+
+
+def _own_data(repro: Repro) -> dict[str, int]:
+    """What of the user's data and source the repro carries, in its data file and in the script itself."""
+    own = of_script(repro.source, repro.source_lines)
+    return {
+        "data_bytes": repro.data_bytes + own.nbytes,
+        "literal_numbers": own.numbers,
+        "source_lines": own.source_lines,
     }
 
 
@@ -131,6 +142,11 @@ def _inside(finding: Finding) -> dict[str, Any] | None:
         "diff": difference(found),
         "judged": finding.judged_inside,
     }
+
+
+def _fails(finding: Finding, backend: str) -> bool | None:
+    kind = sentences.on_backend(finding.claims, backend)
+    return None if kind is None else kind is ClaimKind.FAILS
 
 
 def _claim(one: Claim) -> dict[str, Any]:

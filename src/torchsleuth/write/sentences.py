@@ -47,6 +47,17 @@ def listed(names: Sequence[str]) -> str:
     return "; ".join([*shown, *([f"and {more} more"] if more > 1 else [])])
 
 
+def on_backend(claims: Sequence[Claim], backend: str) -> ClaimKind | None:
+    """Return whether it was shown to fail or to pass with a backend."""
+    return next((one.kind for one in of(claims, Topic.BACKEND) if one.about == backend), None)
+
+
+def fresh(claims: Sequence[Claim]) -> str:
+    """Say in how many fresh processes the repro failed, as it stands on the terminal."""
+    text = next((one.text for one in of(claims, Topic.REPRO, ClaimKind.FAILS)), "")
+    return text.removesuffix(".").removesuffix(" without torchsleuth").replace("Failed in the same", "failed the same")
+
+
 def verified(finding: Finding) -> str:
     """Say how often the repro failed, and that it passes with compilation off: two Claims in a line."""
     return " ".join(one.text for one in of(finding.claims, Topic.REPRO) if one.kind is not ClaimKind.CULPRIT)

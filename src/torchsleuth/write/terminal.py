@@ -94,18 +94,16 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
     repro = entry.repro
     if repro is not None:
         size = f"{repro.ops} operator{'s' * (repro.ops != 1)}, {repro.lines} lines"
-        state = _state(repro)
-        yield "repro", f"{size}; {state}"
+        state = sentences.fresh(claims) if repro.verified else _unverified(repro)
+        yield "repro", f"{size}; {state}" if state else size
     elif entry.why_not:
         yield "no repro", entry.why_not[:600]
     for what in entry.not_known[:_MOST_UNKNOWN]:
         yield "not known", what
 
 
-def _state(repro: ReproEntry) -> str:
-    if not repro.verified:
-        return f"not verified: failed in the same way in {repro.failed_runs} of {repro.runs} fresh processes"
-    return f"failed the same way in {repro.failed_runs} of {repro.runs} fresh processes"
+def _unverified(repro: ReproEntry) -> str:
+    return f"not verified: {repro.failed_runs} of {repro.runs} runs ended as in the program"
 
 
 def _path_to_act_on(found: Account, out: Path) -> str:

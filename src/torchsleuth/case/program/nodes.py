@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from torchsleuth.case.expressions import show, show_dotted
 from torchsleuth.case.ir import Graph, Node, Op
 from torchsleuth.case.operator_names import LOWERS_VERSION
-from torchsleuth.case.program.render import Script
+from torchsleuth.case.program.render import DATA_FILE, Script
 from torchsleuth.case.program.statements import CannotRender
 
 _MODULES = ("operator", "math", "_operator")
@@ -28,6 +28,9 @@ def build(graph: Graph, script: Script, *, name: str) -> None:
             continue
         value = script.tensor(script.case.constants[index], path.replace(".", "_"), lines)
         attributes.append(f'"{path}": {value}')
+    if script.case.check is not None and any('data["' in text for text in (*attributes, *lines)):
+        # Of a script that compares, only `run` reads the data; a graph that writes its constants needs them anew, too.
+        lines.insert(0, f'data = torch.load("{DATA_FILE}", weights_only=True)')
     attributes += [f'"{path}": {constructor}' for path, constructor in graph.modules.items()]
     lines.append("g = torch.fx.Graph()")
     names = _local_names(graph)

@@ -10,14 +10,15 @@ from enum import Enum
 from torchsleuth.case import checks
 from torchsleuth.case.ir import Op
 from torchsleuth.case.model import Backend, Case, Tensor
-from torchsleuth.case.operator_names import bare
 from torchsleuth.case.program import frame, values
 from torchsleuth.case.program.names import Names
 from torchsleuth.case.program.statements import CannotRender
+from torchsleuth.operators.names import base_name
 
 __all__ = ["CannotRender", "Form", "Rendering", "render"]
 
 DATA_FILE = "repro_data.pt"
+_NEED_NUMPY = {"numpy", "from_numpy"}  # what torch imports numpy for
 _MOST_ROOM = 2**24  # elements: more is not made only for the sake of what lies behind a view
 
 
@@ -33,6 +34,7 @@ class Rendering:
     form: Form
     imports: tuple[str, ...]  # top-level modules beside the standard library
     data: Mapping[str, Tensor] = field(default_factory=dict)  # what the data file must hold, by name
+    source_lines: int = 0  # of the user's own source, blank lines apart
 
 
 def render(
@@ -92,7 +94,7 @@ class Script:
         tensors = [t for t in (*case.inputs, *case.constants) if isinstance(t, Tensor)]
         self._shared = values.shared_storages(tensors)
         calls = [n for g in case.graph.all_graphs() for n in g.nodes if n.is_call]
-        self._reaches_beyond = any(bare(n.target).startswith("as_strided") for n in calls)
+        self._reaches_beyond = any(base_name(n.target).startswith("as_strided") for n in calls)
         self._all_tensors = tensors
 
     def tensor(self, tensor: Tensor, name: str, lines: list[str]) -> str:
@@ -145,13 +147,17 @@ class Script:
             lines += [f"<<carried {number}>>", ""]
         lines += self.definitions
         seeded = any("rand" in line for line in self.inputs) and not self.case.phase.compiling
-        if self.data and self.case.check is None:  # else it is read anew for each of the two runs
+        # Where two runs are compared, each reads it anew; what stands outside of them reads it once.
+        if self.data and (self.case.check is None or any('data["' in line for line in self.inputs)):
             lines += [f'data = torch.load("{DATA_FILE}", weights_only=True)']
         if seeded:
             lines += ["torch.manual_seed(0)"]
         lines += [*self.inputs, *self.run]
         imports = {"torch", *(m for c in codes for m in c.imports if m not in _standard_library())}
-        return Rendering(_put_in(_tidy(lines), sources), form, tuple(sorted(imports)), dict(self.data))
+        own = sum(bool(line.strip()) for code in codes if code.is_users for line in code.source.splitlines())
+        if any(base_name(n.target) in _NEED_NUMPY for g in self.case.graph.all_graphs() for n in g.nodes if n.is_call):
+            imports.add("numpy")
+        return Rendering(_put_in(_tidy(lines), sources), form, tuple(sorted(imports)), dict(self.data), own)
 
 
 def _put_in(text: str, sources: Mapping[str, str]) -> str:

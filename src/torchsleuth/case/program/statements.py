@@ -11,18 +11,8 @@ from torchsleuth.case.expressions import show, show_dotted
 from torchsleuth.case.ir import Arg, Graph, Node, Op, Ref, inputs_of
 from torchsleuth.case.operator_names import LOWERS_VERSION, SETS_DATA
 from torchsleuth.case.program import higher_order
+from torchsleuth.operators.python_operators import INFIX, PREFIX, augmented_sign
 
-_INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
-    "and_": "&", "or_": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
-    "gt": ">", "ge": ">=", "is_": "is", "is_not": "is not",
-}  # fmt: skip
-_IN_PLACE = {
-    f"i{name.rstrip('_')}": f"{sign}="
-    for name, sign in _INFIX.items()
-    if name[-2:] not in ("eq", "ne", "lt", "le", "gt", "ge")
-}
-_PREFIX = {"neg": "-", "pos": "+", "invert": "~", "not_": "not "}
 _ENTER, _EXIT = "torch.amp.autocast_mode._enter_autocast", "torch.amp.autocast_mode._exit_autocast"
 _PUBLIC = {
     "torch._C._set_grad_enabled": "torch.set_grad_enabled",
@@ -137,10 +127,11 @@ def _write_call(node: Node, body: Body, *, used: bool) -> None:
         if used:
             body.add(f"{left}None")
         return
-    if is_operator and function in _IN_PLACE and len(node.args) == 2 and _rebinds_safely(node.args[0], body):
+    sign = augmented_sign(function) if is_operator else None
+    if sign is not None and len(node.args) == 2 and _rebinds_safely(node.args[0], body):
         # `x += y` on a tensor binds x to the same tensor; the node's name is another word for it.
         on = body.show(node.args[0])
-        body.add(f"{on} {_IN_PLACE[function]} {body.show(node.args[1])}")
+        body.add(f"{on} {sign} {body.show(node.args[1])}")
         if used:
             body.add(f"{left}{on}")
         return
@@ -173,10 +164,10 @@ def call(node: Node, body: Body, operator: str) -> str:
     kwargs = {k: v for k, v in node.kwargs.items() if k not in _ADDED.get(node.target, ())}
     if operator == "getitem" and len(args) == 2:
         return f"{atom(body.show(args[0]))}[{_index(args[1], body)}]"
-    if operator in _INFIX and len(args) == 2:
-        return f"{atom(body.show(args[0]))} {_INFIX[operator]} {atom(body.show(args[1]))}"
-    if operator in _PREFIX and len(args) == 1:
-        return f"{_PREFIX[operator]}{atom(body.show(args[0]))}"
+    if operator in INFIX and len(args) == 2:
+        return f"{atom(body.show(args[0]))} {INFIX[operator]} {atom(body.show(args[1]))}"
+    if operator in PREFIX and len(args) == 1:
+        return f"{PREFIX[operator]}{atom(body.show(args[0]))}"
     arguments = ", ".join([*map(body.show, args), *(f"{k}={body.show(v)}" for k, v in kwargs.items())])
     if node.op is Op.CALL_METHOD:
         rest = ", ".join([*map(body.show, args[1:]), *(f"{k}={body.show(v)}" for k, v in kwargs.items())])

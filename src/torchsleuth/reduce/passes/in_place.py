@@ -7,9 +7,12 @@ from dataclasses import replace
 
 from torchsleuth.case.ir import Arg, Node, Op, Ref, map_args
 from torchsleuth.case.model import Case
+from torchsleuth.operators.names import parse
+from torchsleuth.operators.properties import is_in_place
+from torchsleuth.operators.python_operators import IN_PLACE
 
-_OPERATORS = {f"operator.i{name}": f"operator.{name}" for name in "add sub mul truediv floordiv mod pow matmul".split()}
-_OPERATORS |= {f"operator.i{name}": f"operator.{name}_" for name in ("and", "or")} | {"operator.ixor": "operator.xor"}
+# Their results do not depend on what they change, or they change no values.
+_KEPT = frozenset({"copy_", "fill_", "zero_", "requires_grad_"})
 
 
 def propose(case: Case) -> Iterator[Case]:
@@ -27,15 +30,12 @@ def _plain(node: Node) -> str | None:
     """The name of the operator that does not change its input, by torch's own rule for names."""
     if not node.is_call or not node.args or not isinstance(node.args[0], Ref):
         return None
-    target = node.target.replace("_operator.", "operator.")
-    if target in _OPERATORS:
-        return _OPERATORS[target]
-    if node.op is Op.CALL_MODULE or target.startswith("torch.ops."):
+    found = parse(node.target)
+    if node.op is Op.CALL_MODULE or found.namespace or not is_in_place(node.target):
         return None
-    word = target.rpartition(".")[2]
-    if word.endswith("_") and not word.startswith("_") and word not in ("copy_", "fill_", "zero_", "requires_grad_"):
-        return target[:-1]
-    return None
+    if found.is_python_operator:
+        return f"operator.{IN_PLACE[found.name]}" if found.name in IN_PLACE else None
+    return None if found.name.startswith("_") or found.name in _KEPT else node.target[:-1]
 
 
 def _changed(case: Case, place: int) -> Case:

@@ -7,13 +7,8 @@ from dataclasses import replace
 
 from torchsleuth.case.ir import Arg, Node, Op
 from torchsleuth.case.model import Case
-
-_METHODS = frozenset("view expand repeat item clone contiguous new_zeros new_ones new_full new_empty".split())
-_LIKE = {"_to_copy": "to", "convert_element_type": "to", "_unsafe_view": "view", "reshape": "reshape"}
-_PRIMS = {"rev": "torch.flip"}
-_FUNCTIONAL = frozenset(
-    "gelu silu elu leaky_relu hardtanh hardswish hardsigmoid mish softplus glu embedding avg_pool2d pad".split()
-)
+from torchsleuth.operators.names import parse
+from torchsleuth.operators.public import public_name
 
 
 def propose(case: Case) -> Iterator[Case]:
@@ -33,23 +28,16 @@ def _renamed(case: Case, places: list[int]) -> Case:
 
 def _public(node: Node) -> Node | None:
     """The same call as a person would write it; whether it means the same is for the Judge to say."""
-    words = node.target.split(".")
-    if node.op is not Op.CALL_FUNCTION or words[:2] != ["torch", "ops"] or len(words) != 5:
+    operator = parse(node.target)
+    if node.op is not Op.CALL_FUNCTION or not (operator.namespace and operator.overload):
         return None
-    room, name = words[2], words[3]
-    if room not in ("aten", "prims"):
-        return None
-    if name in _LIKE or name in _METHODS or (name.endswith("_") and not name.startswith("_")):
-        return replace(node, op=Op.CALL_METHOD, target=_LIKE.get(name, name))
-    if room == "prims":
-        return replace(node, target=_PRIMS[name]) if name in _PRIMS else None
-    if name == "slice" and words[4] == "Tensor":
+    if operator.qualified == "aten::slice" and operator.overload == "Tensor":
         return _slice(node)
-    if name == "_softmax" or name == "_log_softmax":
-        return replace(node, target=f"torch.{name[1:]}", args=node.args[:2])
-    if name.startswith("_"):
+    public = public_name(operator)
+    if public is None:
         return None
-    return replace(node, target=f"torch.nn.functional.{name}" if name in _FUNCTIONAL else f"torch.{name}")
+    op = Op.CALL_METHOD if public.is_method else Op.CALL_FUNCTION
+    return replace(node, op=op, target=public.name, args=node.args[: public.most_arguments])
 
 
 def _slice(node: Node) -> Node | None:

@@ -1,4 +1,4 @@
-"""Blank lines where people put them: ast.unparse has its own ideas."""
+"""Lines where people put them: ast.unparse has its own ideas of blank lines, and writes a string on one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ _IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 def laid_out(text: str) -> str:
-    """One blank line around functions and classes and after imports, none after a header; the same program."""
+    """One blank line around functions and classes and after imports, none after a header; the same program.
+
+    A program inside a string, as `exec` takes one, has the lines that it has when it is run.
+    """
+    text = _with_lines_in_strings(text)
     tree = ast.parse(text)
     lines = text.splitlines()
     starts = _starts(tree)
@@ -23,6 +27,29 @@ def laid_out(text: str) -> str:
         kept.append(line)
     new = "\n".join(kept) + "\n"
     return new if ast.dump(ast.parse(new)) == ast.dump(tree) else text
+
+
+def _with_lines_in_strings(text: str) -> str:
+    tree = ast.parse(text)
+    formatted = {id(n) for joined in ast.walk(tree) if isinstance(joined, ast.JoinedStr) for n in ast.walk(joined)}
+    strings = [
+        n for n in ast.walk(tree)
+        if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in formatted
+        and n.lineno == n.end_lineno and n.value.count("\n") > 1
+    ]  # fmt: skip
+    rows = text.encode().split(b"\n")
+    for node in sorted(strings, key=lambda n: (n.lineno, n.col_offset), reverse=True):
+        value = str(node.value)
+        opened = '"""' + value.replace("\\", "\\\\").replace('"""', '\\"\\"\\"') + '"""'
+        if value.endswith('"') or not value.replace("\n", "").isprintable():
+            continue
+        row = rows[node.lineno - 1]
+        rows[node.lineno - 1] = row[: node.col_offset] + opened.encode() + row[node.end_col_offset :]
+    new = b"\n".join(rows).decode()
+    try:
+        return new if ast.dump(ast.parse(new)) == ast.dump(tree) else text
+    except SyntaxError:
+        return text
 
 
 def _starts(tree: ast.Module) -> dict[int, bool]:

@@ -171,5 +171,21 @@ def size(text: str) -> tuple[int, int, str]:
 
 
 def lines(text: str) -> str:
-    count = sum(bool(line.strip()) for line in text.splitlines())
+    count = count_lines(text)
     return f"{count} line{'s' * (count != 1)}"
+
+
+def count_lines(text: str) -> int:
+    """Lines that are not blank; a program inside a string, as `exec` takes one, counts as the lines that it has."""
+    strings = [
+        node.value
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.lineno == node.end_lineno
+    ]
+    # Written over several lines, a string that ends with one has its closing quotes on a line of their own.
+    more = sum(
+        sum(bool(line.strip()) for line in value.split("\n")) - (not value.endswith("\n"))
+        for value in strings
+        if value.count("\n") > 1
+    )
+    return sum(bool(line.strip()) for line in text.splitlines()) + more

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from torchsleuth.reduce.source.called_tests import calls_of, file_of_tests
 from torchsleuth.watch.launcher import script_of
 from torchsleuth.watch.session import Process
 
+_NEED_NUMPY = {"numpy", "from_numpy"}  # methods and functions of torch's
 _MOST = 200_000  # characters of a file that is worth trying
 # For a program that a launcher started, as torchrun does: a world of this process alone, at any port that is free.
 _ALONE = (
@@ -22,6 +24,12 @@ def file_of(process: Process) -> Path | None:
     words = [str(word) for word in process.hello.get("argv", [])]
     script = script_of(words) if file_of_tests(words) is None else file_of_tests(words)
     return None if script is None else Path(str(process.hello.get("cwd", "."))) / script
+
+
+def folders_of(process: Process, path: Sequence[str]) -> list[Path]:
+    """Where the program's own modules are looked for."""
+    file = file_of(process)
+    return [*([file.parent] if file is not None else []), *map(Path, path)]
 
 
 def text_of(process: Process) -> str | None:
@@ -49,11 +57,13 @@ def text_of(process: Process) -> str | None:
 
 
 def imported(text: str) -> tuple[str, ...]:
-    """Top-level modules that a script imports, beside the standard library."""
+    """Top-level modules that a script needs, beside the standard library; torch itself imports numpy for some calls."""
     found = {"torch"}
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found.add(node.module.partition(".")[0])
+        elif isinstance(node, ast.Attribute) and node.attr in _NEED_NUMPY:
+            found.add("numpy")
     return tuple(sorted(found - set(sys.stdlib_module_names)))
