@@ -9,11 +9,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 DEMO_OUT := torchsleuth-out/demo
 PYTEST_ARGS ?=
+NAMES ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast test-slow test-gpu lint fmt setup clean
+.PHONY: help demo test test-fast test-slow test-gpu lint fmt record setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +56,10 @@ lint: $(VENV)/.stamp-dev ## ruff, mypy and the import directions
 fmt: $(VENV)/.stamp-dev ## format, and mend what ruff can mend
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
+
+record: $(VENV)/.stamp-dev ## record the runs of tests/replays again, or those in NAMES="..."
+	@command -v $${CXX:-g++} >/dev/null || { echo "recording needs a C++ compiler: install g++" >&2; exit 1; }
+	$(BIN)/python tools/record_replays.py $(NAMES)
 
 setup: $(VENV)/.stamp-dev ## only the set-up, for development
 

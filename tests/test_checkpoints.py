@@ -6,12 +6,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from torchsleuth.case.ir import Graph, Node, Op, Ref, Value
 from torchsleuth.case.model import Case, Level, Storage, Tensor
 from torchsleuth.case.program import Form, render
-from torchsleuth.investigate import checkpoints as module
 from torchsleuth.investigate.checkpoints import Checkpoints, Pace
 from torchsleuth.judge.bench import Bench, Way
 
@@ -83,12 +80,9 @@ def test_where_the_smallest_is_no_good_two_others_are_tried(tmp_path: Path) -> N
     assert kept.larger_than(replace(sines(40))) == []
 
 
-def test_a_verification_on_the_way_is_due_when_much_is_gained_and_it_costs_little(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_verification_on_the_way_is_due_when_much_is_gained_and_it_costs_little() -> None:
     now = [0.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    pace = Pace(cost=10.0, whole=100)
+    pace = Pace(cost=10.0, whole=100, now=lambda: now[0])
     now[0] = 9.0
     assert not pace.due(50), "something smaller may be found yet"
     now[0] = 29.0

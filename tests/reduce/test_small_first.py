@@ -18,6 +18,7 @@ from torchsleuth.errors import JudgeBroken
 from torchsleuth.investigate import investigation as investigate, starts
 from torchsleuth.investigate.investigation import Investigation
 from torchsleuth.investigate.placing import Means, Placing, Plan
+from torchsleuth.judge.engines import LocalEngines
 from torchsleuth.reduce.facts import from_graph
 from torchsleuth.watch.found import Found
 from torchsleuth.watch.session import Process
@@ -33,16 +34,26 @@ class Judge(ToyJudge):
     def close(self) -> None: ...
 
 
+class OneJudge(LocalEngines):
+    """Engines whose judge is a toy."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    def open_judge(self, *_: object, **__: object) -> Any:
+        return self._judge
+
+
 def looked_into(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: Callable[[str, int], bool]
 ) -> tuple[Finding, ToyPlacing, Judge]:
     judge = Judge(fails)
-    monkeypatch.setattr(investigate, "open_judge", lambda *_, **__: judge)
     monkeypatch.setattr(starts.minimise, "probe", lambda case, *_: from_graph(case))
     folder.save(replace(WHOLE, failure=NAMED), tmp_path / "kept")
     plan = Plan(minimize=True, budget=600.0)
     placing = ToyPlacing(plan)
-    with Investigation(Means(sys.executable, {}, (), 2, 30.0), tmp_path / "out", placing.say, plan) as work:
+    means = Means(sys.executable, {}, (), 2, 30.0, OneJudge(judge))
+    with Investigation(means, tmp_path / "out", placing.say, plan) as work:
         work._placing = cast(Placing, placing)
         found = Found(NAMED, tmp_path / "kept", cast(Process, None))
         return work.look_into(found, "f1", first=True), placing, judge

@@ -31,15 +31,15 @@ from torchsleuth.commands.run import Settings
 from torchsleuth.errors import DamagedCase
 from torchsleuth.investigate import minimise as reducing
 from torchsleuth.investigate.own_faults import told_apart
+from torchsleuth.judge.base import Judge
 from torchsleuth.judge.bench import Bench, Way
-from torchsleuth.judge.by_command import CommandJudge, failure_of
+from torchsleuth.judge.by_command import failure_of
 from torchsleuth.judge.environment import judge_environment
 from torchsleuth.judge.judgement import Engine, JudgementLog
 from torchsleuth.judge.match import Target
 from torchsleuth.judge.outcome import Verdict
 from torchsleuth.reduce.journal import NAME, Journal
 from torchsleuth.reduce.reducer import Hints, counted
-from torchsleuth.watch import launcher
 from torchsleuth.watch.found import summarise
 from torchsleuth.watch.session import Options, processes
 from torchsleuth.write.findings import Finding
@@ -61,7 +61,7 @@ class Start:
 
 
 def minimise(what: Path, check: str, settings: Settings, say: Say, *, trust: bool) -> tuple[Result, Path]:
-    judge = CommandJudge(check, settings.jobs)
+    judge = settings.engines.open_check(check, settings.jobs)
     if what.is_dir():
         kept.load(what, trust=trust)  # complains before anything is made
     else:
@@ -98,7 +98,7 @@ class _Checked:
     def home(self) -> Path:
         return self.out / "cases" / "f1"
 
-    def reduce(self, judge: CommandJudge) -> Result:
+    def reduce(self, judge: Judge) -> Result:
         began = time.monotonic()
         self.home.mkdir(parents=True, exist_ok=True)
         journal = self._journal()
@@ -111,6 +111,7 @@ class _Checked:
             memory=journal,
             target=Target(failure_of(self.check)),
             log=JudgementLog(self.out),
+            engines=self.settings.engines,
         )
         bench.engine = Engine.COMMAND
         start = self._choose(bench, journal)
@@ -202,7 +203,7 @@ class _Checked:
             return
         session = self.scratch / "watch"
         session.mkdir()
-        launcher.run(scripts.command_of(self.what), session, Options(hang_after=0, dump_first=True))
+        self.settings.engines.watch(scripts.command_of(self.what), session, Options(hang_after=0, dump_first=True))
         failed = [one.case for one in summarise(session, None).found if one.case is not None]
         sketches = [
             place

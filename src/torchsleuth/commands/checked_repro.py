@@ -47,7 +47,7 @@ class Placing:
             return
         ops = operators(case.graph)
         if self._pace is None:
-            self._pace = Pace(_COST_OF_DATA, ops)
+            self._pace = Pace(_COST_OF_DATA, ops, now=self._bench.engines.now)
         elif not self._pace.due(ops):
             return
         with self._pace.spending(ops):

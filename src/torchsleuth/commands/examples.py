@@ -19,10 +19,9 @@ from torchsleuth.explain.as_json import show
 from torchsleuth.explain.explanation import Explanation
 from torchsleuth.explain.observed import guard_key
 from torchsleuth.investigate.placing import Means as ProgramMeans
-from torchsleuth.judge.choose import open_judge
+from torchsleuth.judge.engines import LOCAL, Engines
 from torchsleuth.judge.outcome import Outcome
 from torchsleuth.judge.setting import setting
-from torchsleuth.judge.verify import run_fresh
 from torchsleuth.reduce.journal import NAME, Journal
 from torchsleuth.reduce.source.whole import folders_of, text_of
 from torchsleuth.watch.session import Process
@@ -40,6 +39,7 @@ class Wish:
     stopped: Callable[[], bool]
     ends: Callable[[Callable[[], None]], None]  # what is to be called when the user loses patience
     say: Callable[[str], None]
+    engines: Engines = LOCAL
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def examples(
     program = ProgramMeans.of(process, _without_torch_logs(os.environ), seconds, wish.jobs)
     ends = time.monotonic() + wish.budget
     try:
-        judge = open_judge(
+        judge = wish.engines.open_judge(
             {"cpu"}, python=program.python, environment=program.environment, scratch=scratch, path=program.path,
             jobs=wish.jobs,
         )  # fmt: skip
@@ -79,7 +79,7 @@ def examples(
         environment = {**program.environment, "PYTHONPATH": os.pathsep.join(program.path)}
 
         def fresh(script: Path) -> Outcome:
-            return run_fresh(
+            return wish.engines.fresh(
                 script, Phase.RUN_FORWARD, python=program.python, environment=environment, deadline=program.deadline,
                 stopped=wish.stopped,
             )  # fmt: skip
@@ -108,7 +108,7 @@ def examples(
 
 def _journal(out: Path, program: ProgramMeans, wish: Wish) -> Journal:
     (out / FOLDER).mkdir(exist_ok=True)
-    where = setting(program.python, program.environment)
+    where = setting(program.python, program.environment, wish.engines.versions)
     return Journal(out / FOLDER / NAME, setting=where, say=wish.say)
 
 

@@ -22,6 +22,7 @@ from torchsleuth.explain.gather import gather
 from torchsleuth.explain.records import holds_records, trace_files
 from torchsleuth.explain.times import write_csv
 from torchsleuth.investigate.own_faults import Faults
+from torchsleuth.judge.engines import LOCAL, Engines
 from torchsleuth.watch import launcher, missing_hooks
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.session import Options, processes
@@ -58,6 +59,7 @@ def explain_command(
     minimize: bool = False,
     budget: float = 600.0,
     jobs: int = 2,
+    engines: Engines = LOCAL,
 ) -> Explained:
     trace = _trace_given(command)
     if trace is not None:
@@ -73,7 +75,7 @@ def explain_command(
     before = set(trace_files(folder)) if folder.is_dir() else set()
     stop = (lambda: _broke(session)) if fullgraph else None
     try:
-        ended = launcher.run(
+        ended = engines.watch(
             words, session, Options(explain=True, explain_ir=ir), extra={TRACE: str(folder.resolve())}, tick=stop
         )
     except CommandNotFound:
@@ -90,7 +92,7 @@ def explain_command(
             from torchsleuth.commands.trying_dynamic import try_dynamic as attempt
             from torchsleuth.investigate.rerun import Again
 
-            again = Again(words, out / "logs", ended.seconds, patience.begin(budget))
+            again = Again(words, out / "logs", ended.seconds, patience.begin(budget), engines=engines)
             patience.ends(again.end)
             tried = partial(attempt, found, again, out / "logs" / "trace-dynamic", session / "again-explain", say)
             found = faults.keep(found, "running the program once more", tried)
@@ -100,7 +102,7 @@ def explain_command(
         if minimize and not ended.stopped and not ended.interrupted:
             from torchsleuth.commands.examples import Wish, examples  # and all that judges: likewise
 
-            wish = Wish(patience.begin(budget).left(), jobs, patience.stopped.is_set, patience.ends, say)
+            wish = Wish(patience.begin(budget).left(), jobs, patience.stopped.is_set, patience.ends, say, engines)
             making = partial(examples, found, list(processes(session)), ended.seconds, out, wish)
             made = faults.keep(made, "making small scripts", making)
     found = replace(found, notes=(*found.notes, *faults.notes))

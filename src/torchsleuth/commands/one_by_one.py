@@ -56,7 +56,7 @@ def looked_into(run: Run, seen: Seen) -> LookedInto:
 
 def _look_into(run: Run, seen: Seen, chosen: tuple[Found, ...], findings: list[Finding], notes: list[str]) -> None:
     settings = run.settings
-    means = Means.of(chosen[0].process, os.environ, seen.ended.seconds, settings.jobs)
+    means = Means.of(chosen[0].process, os.environ, seen.ended.seconds, settings.jobs, settings.engines)
     stopped = run.interruption.stopped.is_set
     left = run.interruption.begin(settings.budget).left()
     plan = Plan(settings.minimize, left, stopped, settings.locate, settings.capture == "1", settings.journal)

@@ -21,6 +21,7 @@ from torchsleuth.investigate import cuda_graphs, sensitivity, wrong_numbers
 from torchsleuth.investigate.investigation import Investigation, Means, Plan
 from torchsleuth.investigate.own_faults import told_apart
 from torchsleuth.investigate.rerun import Again
+from torchsleuth.judge.engines import Engines
 from torchsleuth.judge.match import Match
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.watch import launcher
@@ -48,7 +49,8 @@ def run(command: Sequence[str], settings: Settings, say: Say) -> tuple[Result, P
         given = Run.of(command, out, settings, say, interruption)
         seen, known = _watched(words, given)
         if settings.rerun and seen.ended.seconds < _LONG_RUN and not interruption.stopped.is_set():
-            again = Again(words, out / "logs", seen.ended.seconds, interruption.begin(settings.budget))
+            budget = interruption.begin(settings.budget)
+            again = Again(words, out / "logs", seen.ended.seconds, budget, engines=settings.engines)
             again.compare_with(seen.summary)
             interruption.ends(again.end)
             seen = _looked_at(seen, given, again)
@@ -64,8 +66,8 @@ def _watched(words: Sequence[str], given: Run) -> tuple[Seen, Journal]:
     options = Options(keep_going=settings.keep_going, hang_after=settings.hang_after,
         dump_first=settings.capture == "3", numbers="backward" if settings.numbers else "", log=settings.log,
     )  # fmt: skip
-    hang_judge = _HangJudge(given.out, settings.jobs)
-    hangs = HangWatch(session, settings.hang_after, hang_judge.confirm)
+    hang_judge = _HangJudge(given.out, settings.jobs, settings.engines)
+    hangs = HangWatch(session, settings.hang_after, hang_judge.confirm, settings.engines.now)
     steps = Follower(session, lines_of(given.say))  # the terminal is the program's while it runs
 
     def tick() -> bool:
@@ -73,7 +75,7 @@ def _watched(words: Sequence[str], given: Run) -> tuple[Seen, Journal]:
         return hangs.tick()
 
     try:
-        ended = launcher.run(words, session, options, tick=tick)
+        ended = settings.engines.watch(words, session, options, tick=tick)
     except CommandNotFound:
         give_up(given.out)
         raise
@@ -164,15 +166,16 @@ def _at_numbers(seen: Seen, again: Again, given: Run) -> Seen:
 class _HangJudge:
     """Asked about a program that still runs; once that has ended, its answer is of no use."""
 
-    def __init__(self, out: Path, jobs: int) -> None:
+    def __init__(self, out: Path, jobs: int, engines: Engines) -> None:
         self._out = out
         self._jobs = jobs
+        self._engines = engines
         self._over = threading.Event()
         self.known = Journal()  # its answers need not be found out again
         self._investigation: Investigation | None = None
 
     def confirm(self, suspect: Found) -> Alone:
-        means = Means.of(suspect.process, os.environ, 0.0, self._jobs)
+        means = Means.of(suspect.process, os.environ, 0.0, self._jobs, self._engines)
         plan = Plan(stopped=self._over.is_set)
         with Investigation(means, self._out, lambda _: None, plan, self.known) as self._investigation:
             return self._investigation.alone(suspect)

@@ -9,6 +9,7 @@ from pathlib import Path
 from torchsleuth.commands.interruption import Interruption
 from torchsleuth.investigate.own_faults import Faults
 from torchsleuth.investigate.rerun import Again
+from torchsleuth.judge.engines import LOCAL, Engines
 from torchsleuth.judge.match import Match
 from torchsleuth.reduce.journal import Journal
 from torchsleuth.watch.found import Summary
@@ -31,6 +32,7 @@ class Settings:
     journal: Path | None = None  # of the Case that was named, to go on from
     log: str = ""  # "steps" or "debug"
     locate: bool = False  # look inside the compiler even where nothing is reduced
+    engines: Engines = LOCAL  # what runs the program and judges
 
 
 @dataclass(frozen=True)

@@ -78,15 +78,16 @@ class Pace:
     must be `times` smaller than what was tried last.
     """
 
-    def __init__(self, cost: float, whole: int, times: float = 2.0) -> None:
+    def __init__(self, cost: float, whole: int, times: float = 2.0, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
         self._cost = cost
         self._whole = whole  # operators
         self._times = times
         self._in_place: int | None = None  # operators of what was tried last; None: nothing was
-        self._since = time.monotonic()
+        self._since = now()
 
     def due(self, ops: int) -> bool:
-        waited = time.monotonic() - self._since
+        waited = self._now() - self._since
         if self._in_place is None:
             return waited >= (_PATIENCE if ops < self._whole else max(_LONG, self._cost))
         return self._times * ops <= self._in_place and waited >= _WORTH * self._cost
@@ -94,14 +95,14 @@ class Pace:
     @contextlib.contextmanager
     def spending(self, ops: int) -> Iterator[None]:
         """While a Case of so many operators is verified."""
-        began = time.monotonic()
+        began = self._now()
         try:
             yield
         finally:
-            self.spent(ops, time.monotonic() - began)
+            self.spent(ops, self._now() - began)
 
     def spent(self, ops: int, seconds: float) -> None:
         """A Case of so many operators was verified in so many seconds."""
         self._in_place = ops
-        self._since = time.monotonic()
+        self._since = self._now()
         self._cost = max(1.0, seconds)

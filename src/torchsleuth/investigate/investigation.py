@@ -27,7 +27,6 @@ from torchsleuth.investigate.rerun import Again
 from torchsleuth.investigate.starts import NoStart, Start, Subject
 from torchsleuth.judge.base import Judge
 from torchsleuth.judge.bench import Bench
-from torchsleuth.judge.choose import open_judge
 from torchsleuth.judge.environment import with_own_pool
 from torchsleuth.judge.judgement import JudgementLog
 from torchsleuth.judge.match import Target
@@ -97,7 +96,7 @@ class Investigation:
             self._say("starting a judge" if "cuda" in key or ever_warmed() else _FIRST_JUDGE)
             place = self._scratch / f"judge-{len(self._judges)}"
             place.mkdir()
-            self._judges[key] = open_judge(
+            self._judges[key] = self.means.engines.open_judge(
                 devices, python=self.means.python, environment=environment or self.means.environment, scratch=place,
                 path=self.means.path, jobs=self.means.jobs,
             )  # fmt: skip
@@ -109,6 +108,7 @@ class Investigation:
         return Bench(
             judge, place, python=self.means.python, environment=self.means.environment, deadline=deadline,
             path=self.means.path, memory=self._journal, target=Target(failure), log=self.log,
+            engines=self.means.engines,
         )  # fmt: skip
 
     def alone(self, found: Found) -> Alone:
@@ -181,7 +181,7 @@ class Investigation:
         return lambda case: as_long if operators(case.graph) == size else self._placing.hang_limit(case)
 
     def _open_journal(self, home: Path) -> None:
-        self._setting = self._setting or setting(self.means.python, self.means.environment)
+        self._setting = self._setting or setting(self.means.python, self.means.environment, self.means.engines.versions)
         places = [home / journal.NAME, *([self._plan.journal] if self._plan.journal else [])]
         self._journal = Journal(*places, setting=self._setting, say=self._say)
         if self._journal.begun_with:
@@ -331,7 +331,7 @@ class Investigation:
 
     def _versions(self) -> dict[str, str]:
         """Name the torch and the Python that judge, which may not be those that the Case was recorded with."""
-        found = versions_of(self.means.python, self.means.environment)
+        found = versions_of(self.means.python, self.means.environment, self.means.engines.versions)
         return {name: text for name, text in found.items() if text}
 
     def _time_left(self, cost: float) -> bool:
@@ -365,7 +365,14 @@ class Investigation:
             bench,
             from_source.Folders(self._out if first else home, home, scratch),
             deadline,
-            from_source.Effort(self._share_ends, self.means.jobs, self._plan.minimize, self._plan.stopped, self._say),
+            from_source.Effort(
+                self._share_ends,
+                self.means.jobs,
+                self._plan.minimize,
+                self._plan.stopped,
+                self._say,
+                self.means.engines.now,
+            ),
             lambda script, failure, runs, path, chance: self._placing.verify(
                 script, failure, runs, deadline, path, chance, environment
             ),
@@ -381,13 +388,13 @@ class Investigation:
         """Of scripts: in the folder of the failure, also where there is no Case."""
         with suppress(OSError):  # the journal itself says that it cannot be written
             home.mkdir(parents=True, exist_ok=True)
-        where = setting(self.means.python, environment or self.means.environment)
+        where = setting(self.means.python, environment or self.means.environment, self.means.engines.versions)
         return Journal(home / journal.NAME, setting=where, say=self._say)
 
     def _largest_graph(self, script: Path, deadline: float) -> Graph | None:
         """Of those that Dynamo captures from a script, which may not end by itself."""
         session = Path(tempfile.mkdtemp(prefix="count-", dir=self._scratch))
-        self._counting = Again([self.means.python, str(script)], session, deadline)
+        self._counting = Again([self.means.python, str(script)], session, deadline, engines=self.means.engines)
         if not self._plan.stopped():
             self._counting.look(session, deadline)
         kept = (p for p in session.glob("processes/*/sketches/*") if p.is_dir())

@@ -15,7 +15,6 @@ from torchsleuth.case.model import Case, Tensor
 from torchsleuth.case.program import CannotRender, Form, render
 from torchsleuth.judge.bench import Bench, Tried, Way
 from torchsleuth.judge.environment import with_torchsleuth
-from torchsleuth.judge.guarded import Guarded
 from torchsleuth.judge.launch import Launch, Limits
 from torchsleuth.judge.limits import default_memory_limit
 from torchsleuth.judge.match import Match
@@ -342,7 +341,8 @@ def _run_probe(means: Means, home: Path) -> dict[str, dict[str, object]]:
         command = (means.python, "-m", "torchsleuth.reduce.probe", str(home.resolve()))
         output = Path(place) / "said.txt"
         limits = Limits(_PROBE_SECONDS, default_memory_limit())
-        process = Guarded(Launch(command, environment, place, str(output), limits, str(Path(place) / "ending.json")))
+        launch = Launch(command, environment, place, str(output), limits, str(Path(place) / "ending.json"))
+        process = means.bench.engines.start(launch)
         while not process.wait(_LOOK_EVERY) and not means.stopped():
             pass
         process.stop()

@@ -17,6 +17,7 @@ from torchsleuth.case.program.render import DATA_FILE
 from torchsleuth.investigate import verified
 from torchsleuth.investigate.published import publish, rewrite
 from torchsleuth.judge.bench import Bench, Way
+from torchsleuth.judge.engines import LOCAL, Engines
 from torchsleuth.judge.environment import judge_environment
 from torchsleuth.judge.judgement import JudgementLog
 from torchsleuth.judge.trial import deadline_for
@@ -38,19 +39,27 @@ STOPPED = "stopped by Ctrl-C before it was known"
 
 @dataclass(frozen=True)
 class Means:
-    """How a program's Cases are judged: its Python, its environment, its path."""
+    """How a program's Cases are judged: its Python, its environment, its path, and what runs them."""
 
     python: str
     environment: Mapping[str, str]
     path: tuple[str, ...]
     jobs: int
     deadline: float
+    engines: Engines = LOCAL
 
     @staticmethod
-    def of(process: Process, environment: Mapping[str, str], seconds: float, jobs: int) -> Means:
+    def of(
+        process: Process, environment: Mapping[str, str], seconds: float, jobs: int, engines: Engines = LOCAL
+    ) -> Means:
         deadline = min(deadline_for(seconds), _LONGEST_DEADLINE)
         return Means(
-            str(process.hello["executable"]), judge_environment(environment), tuple(process.path), jobs, deadline
+            str(process.hello["executable"]),
+            judge_environment(environment),
+            tuple(process.path),
+            jobs,
+            deadline,
+            engines,
         )
 
 
@@ -151,6 +160,7 @@ class Placing:
         proof = verify_fresh(
             script, failure, python=self.means.python, environment=environment, runs=chance.verifications(runs),
             deadline=deadline, jobs=self.means.jobs, flaky=chance.flaky, stopped=self.plan.stopped,
+            run_script=self.means.engines.fresh,
         )  # fmt: skip
         return replace(proof, reason=STOPPED) if self.plan.stopped() and not proof.verified else proof
 

@@ -54,7 +54,7 @@ class Reduction:
         before, believed = finding.judged, finding.chance
         plan, means = self.placing.plan, self.placing.means
         checkpoints = Checkpoints(self.bench, self.placing.say, self.home)
-        pace = Pace(self.cost, operators(self.whole.graph))
+        pace = Pace(self.cost, operators(self.whole.graph), now=means.engines.now)
         hopeless = False  # nothing is verified, and what was to be first fails in no fresh process
         aside = 0  # judgements that had nothing to do with making it smaller
         verified: list[tuple[Case, Way]] = []  # what took its place on the way, the last of them

@@ -17,7 +17,7 @@ from pathlib import Path
 from torchsleuth.budget import Budget
 from torchsleuth.case.failure import Failure, Kind
 from torchsleuth.investigate.program_end import ProgramEnd, match, repeated, with_output_of
-from torchsleuth.judge.guarded import Guarded
+from torchsleuth.judge.engines import LOCAL, Engines, Running
 from torchsleuth.judge.launch import Launch, Limits
 from torchsleuth.judge.match import Match
 from torchsleuth.judge.order import Cause, Ending
@@ -61,10 +61,19 @@ class NudgedRun:
 class Again:
     """Runs the command with no input and its output in logs/, and compares each end with that of the first run."""
 
-    def __init__(self, command: Sequence[str], logs: Path, seconds: float, budget: Budget | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        logs: Path,
+        seconds: float,
+        budget: Budget | None = None,
+        *,
+        engines: Engines = LOCAL,
+    ) -> None:
         """`seconds` is how long the first run took; no run lasts longer than what is left of `budget`."""
         self._command = tuple(command)
         self._logs = logs
+        self._engines = engines
         self._limit = max(_LEAST, _PATIENCE * seconds)
         self._budget = budget
         self._unfused_limit = self._limit * (_UNFUSED_PATIENCE if budget is not None else 1.0)
@@ -72,7 +81,7 @@ class Again:
         self._unchanged: list[ProgramEnd] = []
         self._ends: dict[str, ProgramEnd] = {}  # of runs that need not be made twice, by what was changed
         self._lock = threading.Lock()  # held while a run is begun: there is none that `end` does not know
-        self._process: Guarded | None = None
+        self._process: Running | None = None
         self._ended = False
 
     def compare_with(self, first: Summary) -> None:
@@ -247,10 +256,10 @@ class Again:
     def _at_most(self, limit: float) -> float:
         return limit if self._budget is None else min(limit, self._budget.left())
 
-    def _begin(self, launch: Launch) -> Guarded | None:
+    def _begin(self, launch: Launch) -> Running | None:
         """None: it was ended, or the budget was spent, before it began."""
         with self._lock:
             if self._ended or (self._budget is not None and self._budget.over()):
                 return None
-            self._process = Guarded(launch)
+            self._process = self._engines.start(launch)
             return self._process

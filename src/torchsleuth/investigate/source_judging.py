@@ -33,6 +33,7 @@ class Effort:
     minimize: bool
     stopped: Callable[[], bool]
     say: Say
+    now: Callable[[], float] = time.monotonic  # decides how often the best so far is verified
 
     @property
     def spent(self) -> bool:

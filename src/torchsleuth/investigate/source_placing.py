@@ -83,6 +83,9 @@ class SourcePlacing:
     def say(self, text: str) -> None:
         self._effort.say(text)
 
+    def now(self) -> float:
+        return self._effort.now()
+
     def try_text(self, text: str, finding: Finding, runs: int) -> Tried:
         """What stands in place stays there where the script is not verified."""
         if self._effort.stopped():
@@ -134,7 +137,7 @@ class OnTheWay:
         self.placed: Placed | None = None  # on the way
         self.placed_text: str | None = None
         self.finding: Finding | None = None
-        self._pace = Pace(0.0, size(whole)[0], _TIMES_SMALLER)
+        self._pace = Pace(0.0, size(whole)[0], _TIMES_SMALLER, placing.now)
 
     def begin(self, finding: Finding, cost: float) -> None:
         """`finding` is what is said of a smaller script; the whole, or a smaller one, is in place at that cost."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from torchsleuth.case.model import Backend, Case
 from torchsleuth.case.program import CannotRender, Form, Rendering, render
 from torchsleuth.case.program.render import DATA_FILE
 from torchsleuth.judge.base import Judge
+from torchsleuth.judge.engines import LOCAL, Engines
 from torchsleuth.judge.environment import with_torchsleuth
 from torchsleuth.judge.judgement import Candidate, Engine, Judgement, JudgementLog
 from torchsleuth.judge.match import Match, Target, match
@@ -71,8 +70,10 @@ class Bench:
         memory: Memory | None = None,
         target: Target | None = None,
         log: JudgementLog | None = None,
+        engines: Engines = LOCAL,
     ) -> None:
         self.judge = judge
+        self.engines = engines
         self.target = target
         self.log = log or JudgementLog()
         self.engine = Engine.WORKER  # what the judge is, for the record
@@ -208,12 +209,8 @@ class Bench:
 
     def write_data(self, rendering: Rendering, home: Path, target: Path) -> str:
         """In a process of its own: the tool itself never imports torch."""
-        wanted = {name: codec.encode(tensor) for name, tensor in rendering.data.items()}
-        done = subprocess.run(
-            [self._python, "-m", "torchsleuth.case.datafile", str(home), str(target)],
-            input=json.dumps(wanted), text=True, capture_output=True, env=self._environment, check=False,
-        )  # fmt: skip
-        return f"the data could not be written: {done.stderr.strip()[-300:]}" if done.returncode else ""
+        tensors = {name: codec.encode(tensor) for name, tensor in rendering.data.items()}
+        return self.engines.write_data(self._python, self._environment, home, target, tensors)
 
 
 def _candidate(question: Question, change: str) -> Candidate:

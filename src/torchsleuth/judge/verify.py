@@ -69,16 +69,18 @@ def verify(
     check_eager: bool = True,
     flaky: bool = False,
     stopped: Callable[[], bool] = lambda: False,
+    run_script: Callable[..., Outcome] | None = None,
 ) -> Verification:
     """`flaky`: failing now and then is enough, and eager is run as often, since it must never fail.
 
-    `stopped` is asked while it waits: once it says so, what runs is ended and nothing more is begun.
+    `stopped` is asked while it waits: once it says so, what runs is ended and nothing more is begun.  `run_script` runs
+    one script, called as `run_fresh` is; None: `run_fresh`.
     """
     eager_runs = (runs if flaky else 1) if check_eager else 0
     at_once = max(1, min(jobs, runs + eager_runs))
 
     def run(eager: bool) -> Outcome:
-        return run_fresh(
+        return (run_script or run_fresh)(
             script, want.phase, python=python, environment=environment, deadline=deadline, eager=eager,
             stopped=stopped, at_once=at_once,
         )  # fmt: skip

@@ -44,11 +44,18 @@ class Alone(Enum):
 
 
 class HangWatch:
-    def __init__(self, session: Path, hang_after: float, confirm: Callable[[Found], Alone] | None = None) -> None:
+    def __init__(
+        self,
+        session: Path,
+        hang_after: float,
+        confirm: Callable[[Found], Alone] | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._now = now
         self._session = session
         self._hang_after = hang_after
         self._confirm = confirm
-        self._next = time.monotonic() + _LOOK_EVERY
+        self._next = now() + _LOOK_EVERY
         self._asked: set[str] = set()
         self._pool = ThreadPoolExecutor(1, "hang-judge")
         self._answer: Future[Alone] | None = None
@@ -62,9 +69,9 @@ class HangWatch:
 
     def tick(self) -> bool:
         """Whether the program is seen to hang, now.  Never waits: a Judge is asked in a thread of its own."""
-        if self._hang_after <= 0 or self._confirm is None or time.monotonic() < self._next:
+        if self._hang_after <= 0 or self._confirm is None or self._now() < self._next:
             return False
-        self._next = time.monotonic() + _LOOK_EVERY
+        self._next = self._now() + _LOOK_EVERY
         suspects = self._suspects()
         idle = self._nobody_works() if suspects else False  # asked each time, so that it is known for how long
         if self._answer is not None:
