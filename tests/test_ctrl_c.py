@@ -156,7 +156,7 @@ torch.compile(f, backend=picky)(torch.randn(16, 24))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["climbing the ladder", "simplifying"])
+@pytest.mark.parametrize("moment", ["running it with backend", "simplifying"])
 def test_while_it_reduces_the_smallest_verified_repro_is_in_place(tmp_path: Path, moment: str) -> None:
     tool = Tool(tmp_path, SLOW_TO_REDUCE)
     try:

@@ -287,7 +287,7 @@ def test_two_failures_are_two_and_the_one_that_ended_it_is_first(two_failures: R
 
 def test_a_module_that_a_backend_needs_is_named(two_failures: Ran) -> None:
     assert set(two_failures.failure["repro"]["imports"]) == {"click", "torch"}
-    assert "Needs besides torch: click." in two_failures.repro
+    assert "Needs, besides torch: click." in two_failures.repro
     assert two_failures.result["failures"][1]["repro"]["imports"] == ["torch"]
 
 

@@ -49,7 +49,8 @@ def blame_operator(finding: Finding, case: Case, way: Way, diverging: Diverging 
     others = tuple(c for c in finding.claims if not (c.kind is ClaimKind.CULPRIT and c.topic is Topic.REPRO))
     step = inside.name if inside is not None and inside.alone else None
     if blame is None:
-        source = named.line_named(finding.failure)
+        # Where one step inside the compiler is to blame, what it works on is a fact of that step.
+        source = named.line_named(finding.failure) or (evidence.node.source if evidence.node else None)
         unknown = tuple(dict.fromkeys((*finding.not_known, NOT_TOLD)))
         return replace(finding, culprit=Culprit(None, step, source), claims=others, not_known=unknown)
     source = named.line_named(finding.failure) or blame.node.source

@@ -63,7 +63,7 @@ def title(finding: Finding) -> str:
 
 def error(failure: Failure) -> str:
     """Quote the error; the title says the rest."""
-    return "" if failure.kind in (Kind.HANG, Kind.CRASH) and not failure.summary else headline(failure)
+    return "" if failure.kind is Kind.HANG and not failure.summary else headline(failure)
 
 
 def of_the_program(failure: Failure) -> Failure:
