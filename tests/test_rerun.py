@@ -119,6 +119,7 @@ def test_the_nudge_travels_in_the_environment(tmp_path: Path) -> None:
     moved = again.nudged(3, 4)
     environment = json.loads(told.read_text())
     assert environment["TORCH_COMPILE_OVERRIDE_BACKENDS"] == ">=0:sleuth_nudged"
+    assert Options.load(environment[OPTIONS]).seed, "two runs of a program without a seed are compared"
     nudge = Nudge.read(environment)
     assert (nudge.seed, nudge.units) == (3, 4)
     assert Path(nudge.record).is_relative_to(tmp_path)

@@ -34,20 +34,29 @@ class NudgedAsAsked(Nudged):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        if not self._record or _written >= _MOST_STEPS:
+            return super().__torch_dispatch__(operator, types, args, kwargs)
+        inputs = [value for tensor in _tensors(args) for value in _sample(tensor)]  # now: it may write to them
         found = super().__torch_dispatch__(operator, types, args, kwargs)
-        if self._record and _written < _MOST_STEPS:
-            _append(Path(self._record), list(_rows(operator, found)))
+        _append(Path(self._record), list(_rows(operator, found, inputs)))
         return found
 
 
-def _rows(operator: Any, found: Any) -> Iterator[str]:
+def _rows(operator: Any, found: Any, inputs: Sequence[float]) -> Iterator[str]:
     place = here()
     where = f"{place.file}:{place.line}: {place.code}" if place is not None and place.file else ""
-    for value in found if isinstance(found, (list, tuple)) else (found,):
-        if isinstance(value, torch.Tensor) and value.layout is torch.strided and value.device.type != "meta":
-            rounds = value.dtype.is_floating_point or value.dtype.is_complex
-            unit = torch.finfo(value.dtype).eps if rounds else 0.0
-            yield json.dumps([str(operator), where, unit, _sample(value.detach())])
+    for value in _tensors(found):
+        rounds = value.dtype.is_floating_point or value.dtype.is_complex
+        unit = torch.finfo(value.dtype).eps if rounds else 0.0
+        yield json.dumps([str(operator), where, unit, _sample(value), inputs])
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _tensors(one)
+    elif isinstance(value, torch.Tensor) and value.layout is torch.strided and value.device.type != "meta":
+        yield value.detach()
 
 
 def _sample(value: torch.Tensor) -> list[float]:

@@ -159,6 +159,8 @@ def _at_numbers(seen: Seen, again: Again, given: Run) -> Seen:
     failed = (ended.exit_code > 0 or died(ended.exit_code)) and not (ended.interrupted or ended.stopped)
     if not failed or summary.found or not summary.graphs or given.settings.numbers:
         return seen
+    if seen.in_eager is Match.SAME:
+        return seen
     looked = wrong_numbers.look(summary, again, given.say)
     return replace(seen, summary=looked.summary, notes=(*seen.notes, *looked.notes), in_eager=looked.in_eager)
 

@@ -146,7 +146,8 @@ class Again:
         session = self._session("nudged")
         nudge = Nudge(seed, units, str((session / "steps").resolve()))
         environment = {_BACKENDS: f">=0:{_NUDGED}", **nudge.environment}
-        code = self._run("nudged", environment, session, Options(hang_after=0), limit=self._unfused_limit)
+        options = Options(hang_after=0, seed=True)
+        code = self._run("nudged", environment, session, options, limit=self._unfused_limit)
         outcome = self._outcome(self._end_of(session, code), failure)
         return NudgedRun(units, outcome, tuple(read_steps(session / "steps")))
 

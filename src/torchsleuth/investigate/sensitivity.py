@@ -25,17 +25,22 @@ _FURTHER = 30.0  # times the difference under rounding: what is further from eag
 class Spread:
     """The first result that is far from its value without the nudge.
 
-    before, after: the greatest relative difference of any result until then, and its own.
+    before, after: the relative differences of what its operator was given, and of the result.
+    outside: whether what it was given is far apart already, though no result of a graph was: the program computed it
+        outside of its graphs, or drew it anew.
     """
 
     step: Step
     before: float
     after: float
+    outside: bool = False
 
     @property
     def text(self) -> str:
         where = self.step.operator + (f" ({self.step.place})" if self.step.place else "")
-        if self.after / max(self.before, 1e-12) < _JUMP:
+        if self.outside:
+            return f"{where} is given values that differ by {self.before:.2g} (relative), which no graph computed"
+        if self.after < _JUMP * self.before:
             return f"the difference grows from operator to operator and is {self.after:.2g} (relative) at {where}"
         what = "other values" if not self.step.unit else f"a relative difference of {self.after:.2g}"
         return f"{where} makes {what} of a relative difference of {self.before:.2g}"
@@ -49,6 +54,11 @@ class Sensitivity:
     units: int = 0
     outcome: RerunOutcome | None = None
     spread: Spread | None = None
+
+    @property
+    def amplified(self) -> bool:
+        """Whether a graph was seen to make much of the nudge."""
+        return self.spread is not None and not self.spread.outside
 
     @property
     def text(self) -> str:
@@ -98,25 +108,31 @@ def _spread(again: Again, moved: NudgedRun) -> Spread | None:
 
 
 def first_spread(plain: Sequence[Step], moved: Sequence[Step]) -> Spread | None:
-    """None: nothing is far apart, or the runs were not given the same values."""
-    before = 0.0
+    """None: nothing is far apart, or the runs computed other operators."""
     for one, other in zip(plain, moved, strict=False):
         if one.operator != other.operator or len(one.sample) != len(other.sample):
             return None  # the program went another way
-        apart = difference(one, other)
-        if apart >= max(_MOVED, _MOVED_UNITS * one.unit) or (not one.unit and apart > 0):
-            return Spread(one, before, apart)
-        before = max(before, apart)
+        apart, before = difference(one, other), relative(one.inputs, other.inputs)
+        limit = max(_MOVED, _MOVED_UNITS * one.unit)
+        if apart >= limit or (not one.unit and apart > 0):
+            return Spread(one, before, apart, outside=before >= limit)
     return None
 
 
 def difference(one: Step, other: Step) -> float:
-    """Of floats the relative one in the Euclidean norm, of integers and bools the share of elements that differ."""
-    if not one.unit:
-        return sum(a != b for a, b in zip(one.sample, other.sample, strict=True)) / max(1, len(one.sample))
-    pairs = [(a, b) for a, b in zip(one.sample, other.sample, strict=True) if not (a == b or (a != a and b != b))]
+    """Of floats the relative one, of integers and bools the share of elements that differ."""
+    if one.unit:
+        return relative(one.sample, other.sample)
+    return sum(a != b for a, b in zip(one.sample, other.sample, strict=True)) / max(1, len(one.sample))
+
+
+def relative(one: Sequence[float], other: Sequence[float]) -> float:
+    """In the Euclidean norm; 1 where one of the two is not finite, or where they are of different lengths."""
+    if len(one) != len(other):
+        return 1.0
+    pairs = [(a, b) for a, b in zip(one, other, strict=True) if not (a == b or (a != a and b != b))]
     if not all(math.isfinite(a) and math.isfinite(b) for a, b in pairs):
         return 1.0
-    size = math.hypot(*(a for a in one.sample if math.isfinite(a)))
+    size = math.hypot(*(a for a in one if math.isfinite(a)))
     apart = math.hypot(*(a - b for a, b in pairs))
     return apart / size if size else float(apart > 0)

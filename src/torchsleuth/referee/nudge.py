@@ -37,13 +37,15 @@ class Nudge:
 class Step:
     """One result of one operator of a graph, in the order in which they were computed.
 
-    sample: evenly spaced elements; unit: the last place of the type relative to the value, 0 of integers and bools.
+    sample, inputs: evenly spaced elements of the result and of the tensors that it was made from.
+    unit: the last place of the result's type relative to the value, 0 for integers and bools.
     """
 
     operator: str
     place: str  # "file:line: code" in the program, or ""
     unit: float
     sample: tuple[float, ...]
+    inputs: tuple[float, ...] = ()
 
 
 def read_steps(folder: Path) -> list[Step]:
@@ -52,8 +54,8 @@ def read_steps(folder: Path) -> list[Step]:
     for file in sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns):
         for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
-                operator, place, unit, sample = json.loads(line)
+                operator, place, unit, sample, inputs = json.loads(line)
             except ValueError:
                 break  # the line that the process died in
-            steps.append(Step(operator, place, unit, tuple(sample)))
+            steps.append(Step(operator, place, unit, tuple(sample), tuple(inputs)))
     return steps

@@ -31,6 +31,8 @@ def watch_process(session: str) -> None:
     guarded.log_to(outbox.session / "trouble.log")
     outbox.hello()
     guarded.guarded(_watch_the_end)(outbox)
+    if outbox.options.seed:
+        guarded.guarded(_seed)()
     if outbox.options.eager:
         on_import("torch._dynamo", lambda _: _force_eager())
     for name, value in outbox.options.settings.items():
@@ -64,6 +66,13 @@ def _install(outbox: Outbox) -> None:
     from torchsleuth.watch import hooks
 
     hooks.install(outbox)
+
+
+def _seed() -> None:
+    """Without one of the program's own, the default generator starts from another in each process."""
+    import torch
+
+    torch.default_generator.manual_seed(0)
 
 
 def _force_eager() -> None:

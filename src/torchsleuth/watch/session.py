@@ -45,6 +45,7 @@ class Options:
     # the "kinds" of results: then the program draws the random numbers that it draws by itself.
     numbers: str = ""
     draw_like_eager: bool = False  # random numbers; where graphs are compared that is so without being asked
+    seed: bool = False  # torch's random numbers start from a seed, so that two runs of a program draw alike
     settings: Mapping[str, bool | int] = field(default_factory=dict)  # of torch's configs, by their full names
     leave_caches: bool = False  # write nothing into the user's caches of graphs: the program is run for our sake
     log: str = ""  # "steps": write down what the compiler begins and ends; "debug": and each traced instruction
