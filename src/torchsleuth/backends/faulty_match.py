@@ -21,8 +21,6 @@ from fnmatch import fnmatchcase
 
 import torch
 
-from torchsleuth.operators.names import name_of
-
 DISPATCHED = ("aten", "prims")  # whose names end in an overload
 NAMESPACES_OF_TORCH = (*DISPATCHED, "torch", "Tensor", "F", "operator")
 
@@ -44,7 +42,8 @@ def is_pattern(op: str) -> bool:
 
 
 def bare_name(node: torch.fx.Node) -> str:
-    return name_of(node.target).name.lstrip("_")
+    # The script of a repro carries this function, so it cannot import `operators`; a test compares the two.
+    return str(getattr(node.target, "__name__", node.target)).split(".")[0].lstrip("_")
 
 
 def full_name(node: torch.fx.Node) -> str:
