@@ -131,7 +131,7 @@ ROUTES = (
 class Row:
     route: str
     kills: int
-    judged: int  # without a kill
+    judged: int  # without a kill, for as many folders
     judged_in_all: int  # with kills, all runs together
     twice: int
     same_end: bool
@@ -182,28 +182,38 @@ def _measured(route: Route, place: Path, kills: int, moments: random.Random) -> 
     whole = _results(route, place / "whole")
     judged = len(set(_keys(place / "whole")))
 
-    done = 0
-    twice = 0
-    in_all: list[str] = []
-    while True:
-        before = len(_keys(place / "cut"))
-        # Until enough kills were made, each at a moment at which a run without a kill is still at work.
-        patience = moments.uniform(0.5, 0.9 * seconds) if done < kills else None
-        ended = _run(route.words(program, place / "cut"), place, patience)
-        new = _keys(place / "cut")[before:]
-        repeated = [key for key, times in Counter(new).items() if times > 1]
-        again = set(new) & set(in_all) if route.remembered else set()
-        twice += len(repeated) + len(again)
-        in_all += new
-        if not ended:
-            done += 1
-        elif done >= kills:
+    done, twice, in_all, same, number = 0, 0, 0, True, 0
+    while done < kills:  # a run that comes to its end before its moment is followed by one in another folder
+        number += 1
+        out = place / f"cut-{number}"
+        cut = _cut(route, program, out, [moments.uniform(0.1, 0.8) * seconds for _ in range(kills - done)])
+        done, twice, in_all = done + cut.kills, twice + cut.twice, in_all + cut.judged
+        same = same and _results(route, out) == whole
+        seconds *= 1.0 if cut.kills else 0.7  # caches are warm by now, or the machine is less busy
+    return Row(route.name, done, judged * number, in_all, twice, same, seconds)
+
+
+@dataclass(frozen=True)
+class Cut:
+    kills: int
+    judged: int
+    twice: int
+
+
+def _cut(route: Route, program: Path, out: Path, moments: Sequence[float]) -> Cut:
+    """One folder: killed after each of these many seconds, and started again until it ends."""
+    kills, twice = 0, 0
+    known: list[str] = []
+    for patience in (*moments, None):
+        ended = _run(route.words(program, out), out.parent, patience)
+        new = _keys(out)[len(known) :]
+        known += new
+        twice += sum(times - 1 for times in Counter(new).values())
+        twice += len(set(new) & set(known[: -len(new) or None])) if route.remembered else 0
+        if ended:
             break
-        else:  # it came to its end before its moment: what it left is that of a whole run
-            kills = done
-            break
-    same = _results(route, place / "cut") == whole
-    return Row(route.name, done, judged, len(in_all), twice, same, seconds)
+        kills += 1
+    return Cut(kills, len(known), twice)
 
 
 def _run(command: Sequence[str], place: Path, patience: float | None) -> bool:

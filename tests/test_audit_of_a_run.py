@@ -38,7 +38,8 @@ def test_every_claim_of_the_example_holds_and_a_planted_lie_does_not(tmp_path: P
     rows = {row["id"]: row for row in json.loads(done.stdout)["claims"]}
     assert rows["c1"]["verdict"] == "does-not-hold"
     assert "3 of 3 runs passed" in rows["c1"]["why"]
-    assert rows[helps["id"]]["verdict"] == "not-backed" or "failed in the same way" in rows[helps["id"]]["why"]
+    assert rows[helps["id"]]["verdict"] == "does-not-hold"
+    assert "failed in the same way" in rows[helps["id"]]["why"]
 
 
 BUG = "setattr(torch._inductor.config.cpp, 'inject_relu_bug_TESTING_ONLY', 'compile_error')"

@@ -39,5 +39,5 @@ def test_every_other_time(tmp_path: Path, run_cli: RunCli) -> None:
     assert repro["verified"]
     assert repro["ops"] == 1
     assert 0 < repro["failed_runs"] < repro["runs"], "never called certain"
-    assert "It comes and goes" in (tmp_path / "out" / "repro.py").read_text()
+    assert "Flaky: it failed in" in (tmp_path / "out" / "repro.py").read_text()
     assert f"failed the same way in {repro['failed_runs']} of {repro['runs']} fresh processes" in done.stdout

@@ -104,7 +104,7 @@ def test_a_command_says_what_to_look_for(tmp_path: Path, run_cli: RunCli) -> Non
     [failure] = json.loads((tmp_path / "small" / "result.json").read_text())["failures"]
     assert failure["repro"] | {"lines": 0, "imports": []} == {
         "path": "repro.py", "verified": True, "failed_runs": 3, "runs": 3, "form": "torch.compile", "ops": 1,
-        "lines": 0, "imports": [], "data_bytes": 0,
+        "lines": 0, "imports": [], "data_bytes": 0, "literal_numbers": 0, "source_lines": 0,
     }  # fmt: skip
     assert failure["reduction"]["ops_before"] == 12
     text = (tmp_path / "small" / "repro.py").read_text()

@@ -205,7 +205,7 @@ def test_what_a_real_run_printed_is_shown_again(tmp_path: Path, run_cli) -> None
     shown = run_cli("show")
     assert shown.returncode == 0, shown.stderr
     told = shown.stdout.splitlines()[1:]
-    assert told[1] == "torchsleuth: 1 failure found (1 graph in 1 process watched)"
+    assert told[1] == "torchsleuth: 1 failure (1 graph compiled in 1 process)"
     assert set(told) <= set(ran.stdout.splitlines())
     assert shown.stdout.splitlines()[-1] == ran.stdout.splitlines()[-1]
 

@@ -148,7 +148,7 @@ WRAPPED: dict[str, Callable[[torch.Tensor], Any]] = {
     "iterator": lambda x: iter([x]),
     "object with an iterator": lambda x: Plain(iter([x])),
 }
-NOT_READ = {"generator": "generator", "iterator": "list_iterator", "object with an iterator": "list_iterator"}
+NOT_READ = ("generator", "iterator", "object with an iterator")
 
 
 @pytest.fixture(autouse=True)
@@ -173,7 +173,7 @@ def test_a_wrong_value_in_any_output_is_found_or_named_as_not_compared(kind: str
     assert "agrees" not in str(verdict)
     if kind in NOT_READ:
         assert verdict.status is Status.NOTHING_COMPARED
-        assert re.search(rf"; not compared: out\S* \({NOT_READ[kind]}\)", str(verdict).splitlines()[0])
+        assert re.search(r"; not compared: out\S* \(iterator\)", str(verdict).splitlines()[0])
     else:
         assert verdict.status is Status.WRONG
         assert any(d.path.startswith("out") and d.how == "values" for d in verdict.wrong), str(verdict)
@@ -202,9 +202,9 @@ def test_what_is_not_compared_is_named_beside_what_is() -> None:
     verdict = torchsleuth.check(function, torch.ones(2), compile={"backend": as_it_is})
     assert verdict
     assert str(verdict) == (
-        "compiled agrees with eager: 2 values compared, forward; not compared: out['rest'] (list_iterator)"
+        "compiled agrees with eager: 2 values compared, forward; not compared: out['rest'] (iterator)"
     )
-    assert "list_iterator" in verdict._repr_html_()
+    assert "iterator" in verdict._repr_html_()
 
 
 def test_another_type_of_container_is_another_result() -> None:

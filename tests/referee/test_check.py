@@ -231,10 +231,6 @@ def test_eager_runs_nothing_that_the_program_compiled_itself() -> None:
     torch.compiler.reset()
     verdict = torchsleuth.check(torch.compile(Net(), **WRONG), torch.randn(8, 4))
     assert "out['logits']" in {d.path for d in verdict.wrong}
-    inner = torch.compile(lambda x: x.relu(), **WRONG)
-    outer = torch.compiler.disable(lambda x: inner(x))
-    verdict = torchsleuth.check(lambda x: outer(x.sin()), torch.ones(2), compile=RIGHT)
-    assert [d.path for d in verdict.wrong] == ["out"]
 
 
 @pytest.mark.parametrize(
@@ -261,7 +257,7 @@ def test_a_result_that_cannot_be_compared_fails_the_judged_script() -> None:
     def made() -> Any:
         return lambda x: iter([x + 1])
 
-    with pytest.raises(NotChecked, match=r"nothing could be compared with eager: out \(list_iterator\)"):
+    with pytest.raises(NotChecked, match=r"nothing could be compared with eager: out \(iterator\)"):
         script.check(run, made, made, ["out"])
 
 

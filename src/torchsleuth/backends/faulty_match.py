@@ -21,8 +21,6 @@ from fnmatch import fnmatchcase
 
 import torch
 
-from torchsleuth.operators.names import name_of
-
 DISPATCHED = ("aten", "prims")  # whose names end in an overload
 NAMESPACES_OF_TORCH = (*DISPATCHED, "torch", "Tensor", "F", "operator")
 
@@ -44,7 +42,8 @@ def is_pattern(op: str) -> bool:
 
 
 def bare_name(node: torch.fx.Node) -> str:
-    return name_of(node.target).name.lstrip("_")
+    # The script of a repro carries this function, so it cannot import `operators`; a test compares the two.
+    return str(getattr(node.target, "__name__", node.target)).split(".")[0].lstrip("_")
 
 
 def full_name(node: torch.fx.Node) -> str:
@@ -103,15 +102,19 @@ def without_namespace(op: str) -> str:
 
 
 def decomposed(nodes: Sequence[torch.fx.Node], short: str) -> list[int]:
-    """The last node of each call of `short` in the user's code, by what tracing notes of where a node comes from.
+    """The last node that computes of each call of `short` in the user's code, by what tracing notes of a node's origin.
 
-    Its result is the call's; taking it out of a tuple is not counted.
+    Its result is the call's.  Views are passed over where the call has another node: a transposed weight that is only
+    kept for the backward stands after the product.
     """
+    looks = "t permute transpose view reshape unsafe_view expand unsqueeze squeeze detach alias".split()
     last: dict[str, int] = {}
+    views: dict[str, int] = {}
     for i, node in enumerate(nodes):
         if node.target is not operator.getitem:
-            last.update({call: i for call, name in sources(node) if fnmatchcase(name, short)})
-    return sorted(set(last.values()))
+            made = views if bare_name(node) in looks else last
+            made.update({call: i for call, name in sources(node) if fnmatchcase(name, short)})
+    return sorted(set({**views, **last}.values()))
 
 
 def sources(node: torch.fx.Node) -> Iterator[tuple[str, str]]:

@@ -46,9 +46,9 @@ def _without_each(finding: Finding, case: Case, loose: list[Code], asker: Asker)
             said = claim(ClaimKind.NEEDED, Topic.PART, name, f"Passes without {name}.", *judged.judgements)
             text = f"The program's own code is to blame: passes without {name}."
             blame = claim(ClaimKind.CULPRIT, Topic.REPRO, name, text, *judged.judgements)
-            culprit = Culprit(code.name, None, finding.culprit.source)
-            kept = tuple(c for c in finding.claims if c.kind is not ClaimKind.CULPRIT)
-            return replace(finding, component=Component.USER, culprit=culprit, inside=None, claims=(*kept, said, blame))
+            culprit = replace(finding.culprit, op=code.name)
+            kept = tuple(c for c in finding.claims if not (c.kind is ClaimKind.CULPRIT and c.topic is Topic.REPRO))
+            return replace(finding, component=Component.USER, culprit=culprit, claims=(*kept, said, blame))
         if judged.fails:
             said = claim(ClaimKind.FAILS, Topic.PART, name, f"Fails without {name}, too.", *judged.judgements)
             finding = replace(finding, claims=(*finding.claims, said))

@@ -59,7 +59,9 @@ def walk(value: Any, path: str) -> Iterator[Item]:
 
 
 def kind_of(value: Any) -> str:
-    """The name of its type: Normal, SimpleNamespace, generator."""
+    """The name of its type: Normal, SimpleNamespace.  Iterators share one: Dynamo makes another type than eager."""
+    if isinstance(value, Iterator) and not attributes_of(value):
+        return "iterator"
     return type(value).__qualname__.rpartition("<locals>.")[2]
 
 
