@@ -52,11 +52,9 @@ SCENARIOS = (
     Scenario("accuracy", "wrong values, seen by an assertion of the program's own"),
     Scenario("segfault", "a kernel reads memory that is not there"),
     Scenario("hang", "a stage of the compiler does not end", hang_after=5.0),
-    Scenario("dynamo_error", "Dynamo fails before there is a graph"),
     Scenario("custom_backend", "a backend of the user's refuses an operator"),
     Scenario("minimize_script", "minimize SCRIPT", verb="minimize"),
     Scenario("minimize_check", "minimize SCRIPT --check", verb="minimize", check="! grep -q torch.relu {}"),
-    Scenario("explain_minimize", "explain --minimize: a graph break and a recompilation", verb="explain"),
 )
 
 

@@ -83,7 +83,8 @@ def _kept(body: Graph, keep: Collection[str]) -> tuple[Graph, list[Node]]:
     named = {n.target for n in left if n.op is Op.GET_ATTR and n.name in read}
     left = [n for n in left if n.op is not Op.GET_ATTR or n.name in read]
     smaller = replace(body, nodes=tuple(left), bodies={k: v for k, v in body.bodies.items() if k in named})
-    return smaller, [nodes[name] for name in gone if name in read]
+    # In the order of the body: that of a set differs from run to run.
+    return smaller, [n for n in body.nodes if n.name in gone and n.name in read]
 
 
 def _stand_in(node: Node, nodes: dict[str, Node], body: Graph) -> str | None:
