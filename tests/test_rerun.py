@@ -21,6 +21,7 @@ import pytest
 from torchsleuth.budget import Budget
 from torchsleuth.investigate import rerun as rerun_module
 from torchsleuth.investigate.rerun import NO_GRAPH_CACHE, Again, RerunOutcome
+from torchsleuth.judge import engines
 from torchsleuth.judge.guarded import Guarded
 from torchsleuth.judge.launch import Launch, Limits
 from torchsleuth.judge.match import Match
@@ -138,7 +139,7 @@ def limits_of(monkeypatch: pytest.MonkeyPatch) -> list[Limits | None]:
             begun.append(launch.limits)
             super().__init__(replace(launch, limits=Limits(0.2, None)))
 
-    monkeypatch.setattr(rerun_module, "Guarded", Brief)
+    monkeypatch.setattr(engines, "Guarded", Brief)
     return begun
 
 
@@ -228,12 +229,12 @@ def test_an_end_that_comes_while_a_run_begins_ends_it(tmp_path: Path, monkeypatc
             ending.join(0.3)
             super().__init__(launch)
 
-    monkeypatch.setattr(rerun_module, "Guarded", Slow)
+    monkeypatch.setattr(engines, "Guarded", Slow)
     began = time.monotonic()
     assert again.with_settings({}).match is Match.UNKNOWN
     assert time.monotonic() - began < 20
     assert psutil.Process().children() == []
-    monkeypatch.setattr(rerun_module, "Guarded", None)
+    monkeypatch.setattr(engines, "Guarded", None)
     assert again.with_settings({}).match is Match.UNKNOWN, "nothing more is begun"
 
 

@@ -72,7 +72,7 @@ def test_a_script_that_is_ended_while_it_keeps_a_graph_is_counted_by_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Ended:
-        def __init__(self, *_: object) -> None:
+        def __init__(self, *_: object, **__: object) -> None:
             """Of whatever command."""
 
         def look(self, session: Path, at_most: float) -> None:

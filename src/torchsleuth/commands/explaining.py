@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchsleuth import __version__
 from torchsleuth.case import files
@@ -22,12 +22,14 @@ from torchsleuth.explain.gather import gather
 from torchsleuth.explain.records import holds_records, trace_files
 from torchsleuth.explain.times import write_csv
 from torchsleuth.investigate.own_faults import Faults
-from torchsleuth.judge.engines import LOCAL, Engines
 from torchsleuth.watch import launcher, missing_hooks
 from torchsleuth.watch.launcher import Ended
 from torchsleuth.watch.session import Options, processes
 from torchsleuth.write.explained import text
 from torchsleuth.write.page_explain import explain_page
+
+if TYPE_CHECKING:
+    from torchsleuth.judge.engines import Engines
 
 TRACE = "TORCH_TRACE"
 Say = Callable[[str], None]
@@ -59,13 +61,16 @@ def explain_command(
     minimize: bool = False,
     budget: float = 600.0,
     jobs: int = 2,
-    engines: Engines = LOCAL,
+    engines: Engines | None = None,
 ) -> Explained:
     trace = _trace_given(command)
     if trace is not None:
         if minimize:
             raise BadUsage("A trace holds no program to make smaller: give --minimize the command that made it.")
         return _explain_trace(trace, out)
+    from torchsleuth.judge.engines import LOCAL  # loads what judges, which reading a trace does not need
+
+    engines = engines or LOCAL
     words = launcher.resolve(command)
     out = make_output_folder(out, words, ["explain", *command] if minimize else ())
     session = out / "logs" / "watch"

@@ -105,6 +105,8 @@ def _looked_at(seen: Seen, given: Run, again: Again) -> Seen:
         if stopped.is_set():
             break
         seen = given.faults.keep(seen, "running the program once more", partial(look, seen, again, given))
+    if given.interruption.begin(given.settings.budget).over() and not stopped.is_set():
+        given.interruption.stop(Cause.BUDGET)  # what ran was ended by it, a moment before the supervisor looks
     if stopped.is_set() and not seen.summary.found:
         seen = replace(seen, notes=(*seen.notes, _CUT_SHORT.format(given.interruption.said)))
     return seen
