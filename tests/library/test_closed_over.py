@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import torchsleuth
+from torchsleuth import torch_api
 from torchsleuth.backends import faulty
 from torchsleuth.library import lending
 from torchsleuth.library.closed_over import closed_over
@@ -314,3 +315,11 @@ def test_tensors_are_lent_once_each() -> None:
     lent = Lent.of({"net": NET, "again": [NET[0].weight]})
     assert len(lent.tensors) == len([*NET.parameters(), *NET.buffers()])
     assert lent.notes == ()
+
+
+def test_changes_that_cancel_in_sums_are_seen() -> None:
+    """The bits of the three elements move by d, -2d and d: their sum and the sum of running sums stay the same."""
+    before = torch.tensor([3, 7, 5], dtype=torch.int32).view(torch.float32)
+    after = torch.tensor([4, 5, 6], dtype=torch.int32).view(torch.float32)
+    assert torch_api.digest(before) != torch_api.digest(after)
+    assert torch_api.digest(before) == torch_api.digest(before.clone())

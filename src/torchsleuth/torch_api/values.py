@@ -76,9 +76,12 @@ def digest(tensor: torch.Tensor) -> tuple[object, ...]:
         whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[real.element_size()]
         found: list[object] = [tensor.dtype, tensor.shape]
         for part in real.reshape(-1).split(_ELEMENTS):
-            # The sum of running sums tells of elements that change places.
-            running = part.view(whole).cumsum(0, dtype=torch.int64)
-            found.append((int(running[-1]), int(running.sum())) if part.numel() else ())
+            # The sum of running sums tells of elements that change places; squares, of changes that cancel in a sum:
+            # a step of an optimizer moves the bits of three elements by d, -2d and d soon enough.
+            bits = part.view(whole).to(torch.int64)
+            running = bits.cumsum(0)
+            sums = (running[-1:].sum(), running.sum(), (bits * bits).sum(), (bits * running).sum())
+            found.append(tuple(int(one) for one in sums))
         return tuple(found)
 
 
