@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from torchsleuth.case.failure import Phase, of_assertion
+from torchsleuth.referee import structure
 from torchsleuth.referee.referee import referee
 from torchsleuth.referee.values import flatten
 
@@ -88,3 +89,10 @@ def test_nans_of_eager_are_told_also_where_strides_alone_are_wrong() -> None:
     )
     assert report.how == "stride"
     assert report.nans
+
+
+def test_a_mark_that_torch_puts_on_a_tensor_is_no_difference() -> None:
+    """nn.Buffer sets `persistent`; the copy that eager is given has no such attribute."""
+    marked = torch.ones(2)
+    marked.persistent = False  # type: ignore[attr-defined]
+    assert [item.path for item in structure.walk(marked, "x")] == ["x"]

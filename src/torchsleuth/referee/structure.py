@@ -106,8 +106,9 @@ def _walk(value: Any, path: str, inside: dict[int, str]) -> Iterator[Item]:
     if isinstance(value, torch.Tensor):
         yield Item(path, Sort.TENSOR, value)
         if type(value) in (torch.Tensor, torch.nn.Parameter):  # a subclass keeps what it wraps in attributes
-            named = [(f".{name}", part) for name, part in vars(value).items() if not name.startswith("_")]
-            yield from _walk_parts(value, path, named, inside)
+            # Only tensors: torch marks some (nn.Buffer.persistent), and a copy of an input need not have the mark.
+            parts_of = [(f".{name}", part) for name, part in vars(value).items() if isinstance(part, torch.Tensor)]
+            yield from _walk_parts(value, path, parts_of, inside)
         return
     if is_plain_value(value):
         yield Item(path, Sort.VALUE, value, kind_of(value))
